@@ -1,0 +1,1 @@
+"""Signal work on arrays: time base, buffers, resampling, VAD, spans, synthesis, alignment."""
