@@ -1,0 +1,1 @@
+"""What is measured: pure functions from spans, windows and transcripts to verdicts."""

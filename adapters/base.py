@@ -1,0 +1,176 @@
+"""What every system under test looks like to the rig.
+
+A session is used once: `async with adapter.session(config, clock) as session` connects, waits
+until the system is ready, and closes; in between the rig calls `send` with one 20 ms frame of
+user audio per tick and reads `events()`. The clock starts at zero when the session is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from audio.buffers import Float32
+
+
+class Clock(Protocol):
+    """Time as an adapter may see it: integer nanoseconds since the session clock started."""
+
+    @property
+    def kind(self) -> Literal["virtual", "real"]: ...
+
+    def now_ns(self) -> int: ...
+
+    async def sleep_until(self, t_ns: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a system can do. A missing pathway marks its cases `architecture_constrained`."""
+
+    full_duplex: bool
+    persona_prompt: bool
+    server_vad: bool = False
+    realtime_only: bool = False
+    virtual_only: bool = False
+    input_rate_hz: int = 24_000
+    output_rate_hz: int = 24_000
+    reports_response_done: bool = False
+    reports_interruption: bool = False
+    transcript: Literal["none", "response", "stream"] = "none"
+    """`response`: text belongs to a response and is spread over its audio; `stream`: text is
+    tied to the audio received when it arrived; `none`: the system gives no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseHint:
+    """What the oracle agents are told, and no other system: the case's expected action.
+
+    Window and target only; nothing of the verifiers. Times are seconds from the onset of turn 2.
+    """
+
+    expected_action: str
+    window_start_s: float
+    window_end_s: float
+    user_offset_s: float
+    target_text: str | None
+    barge_in: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """One session. `seed` is derived from case id and trial, so order never matters."""
+
+    case_id: str
+    trial: int
+    system_prompt: str
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    hint: CaseHint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AudioReceived:
+    """Model audio as it arrived: float32 `(n,)` at the adapter's output rate."""
+
+    t_ns: int
+    samples: Float32
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the model's own transcript."""
+
+    t_ns: int
+    text: str
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    t_ns: int
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """`status` is the system's own word, for instance `completed`, `cancelled`, `incomplete`."""
+
+    t_ns: int
+    response_id: str
+    status: str = "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The system says that what is queued should no longer be heard (flush)."""
+
+    t_ns: int
+    response_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """Anything worth keeping in the log that changes nothing, unknown events included."""
+
+    t_ns: int
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Trouble. `infrastructure` ends the case as `infra_error`; `transparent` is only counted."""
+
+    t_ns: int
+    severity: Literal["infrastructure", "transparent"]
+    reason: str
+
+
+AgentEvent = (
+    AudioReceived | TextDelta | ResponseStarted | ResponseDone | Interrupted | StateChanged | Fault
+)
+
+
+class Session(Protocol):
+    """A live conversation with one system."""
+
+    async def send(self, frame: Float32) -> None:
+        """Give the system one frame of user audio, float32 `(n,)` at its input rate."""
+        ...
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """Everything the system does, in order of arrival; ends when the session is over."""
+        ...
+
+    def cue(self, name: str) -> None:
+        """A moment of the schedule (`turn1_start`, `turn1_end`, `turn2_start`, `turn2_end`).
+
+        Only oracle agents listen; every other session ignores it.
+        """
+        ...
+
+
+class Adapter(Protocol):
+    """A system under test, configured."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Effective settings, defaults filled in, no secrets: part of the fingerprint."""
+        ...
+
+    def session(self, config: SessionConfig, clock: Clock) -> AbstractAsyncContextManager[Session]:
+        """Open one session."""
+        ...
