@@ -39,6 +39,8 @@ class Capabilities:
     output_rate_hz: int = 24_000
     reports_response_done: bool = False
     reports_interruption: bool = False
+    wants_hint: bool = False
+    """Oracle agents only: the session is told the expected action (`CaseHint`)."""
     transcript: Literal["none", "response", "stream"] = "none"
     """`response`: text belongs to a response and is spread over its audio; `stream`: text is
     tied to the audio received when it arrived; `none`: the system gives no text."""

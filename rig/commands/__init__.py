@@ -1,0 +1,1 @@
+"""The subcommands of `rig`, grouped by what a person is doing."""

@@ -1,0 +1,108 @@
+"""`rig run`: play cases against a system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from adapters import registry
+from audio.errors import InputError
+from probes.expand import select
+from probes.render import load_built
+from rig.console import Output
+from rig.ledger import Attempt
+from rig.runner import RunRequest, choose_clock, plan_minutes, run
+from rig.schedule import Bounds
+from rig.settings import default_jobs, key_values
+from rig.store import RunFolder
+
+
+@click.command("run")
+@click.argument("suite_dir", type=click.Path(path_type=Path))
+@click.option("--adapter", required=True, metavar="NAME", help="System under test; see `rig "
+              "adapters`.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the "
+              "adapter; may be repeated.")
+@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Only this conditioning "
+              "level (L0 L1 L2 L3 L4a L4b); may be repeated.")
+@click.option("--filter", "filter_expr", metavar="EXPR", help="Only matching cases, for instance "
+              "role=R1|R2,probe=C3 or case=R1-*-L2.")
+@click.option("--trials", type=click.IntRange(1, 1000), default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Sessions at a time. Default: the cores "
+              "in virtual time, 1 in real time.")
+@click.option("--clock", type=click.Choice(["virtual", "real"]), help="Default: virtual where the "
+              "system allows it.")
+@click.option("--retries", type=click.IntRange(0, 100), default=2, show_default=True,
+              help="Further attempts after an infrastructure error.")
+@click.option("--out", type=click.Path(path_type=Path), help="Run folder. Default: "
+              "runs/ADAPTER.")
+@click.option("--resume", is_flag=True, help="Go on with a run; only done cases are skipped.")
+@click.option("--dry-run", is_flag=True, help="Print cases, minutes and estimated cost; play "
+              "nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def command(
+    suite_dir: Path, adapter: str, settings: tuple[str, ...], levels: tuple[str, ...],
+    filter_expr: str | None, trials: int, jobs: int | None, clock: Any, retries: int,
+    out: Path | None, resume: bool, dry_run: bool, as_json: bool,
+) -> int:
+    """Play the cases of a built suite against a system and record both sides.
+
+    \b
+    Example:
+      rig run suite --adapter silent --level L2 --out runs/silent
+      rig run suite --adapter long_endpoint --set endpoint_s=0.8 --dry-run
+    """
+    output = Output(as_json=as_json)
+    built = load_built(suite_dir)
+    cases = select(built.cases, levels, filter_expr)
+    values = key_values(settings, "--set")
+    system = registry.create(adapter, values)
+    kind = choose_clock(system, clock)
+    bounds = Bounds()
+    if not cases:
+        raise InputError("--level/--filter: expected at least one case to play, got none of "
+                         f"{len(built.cases)}")
+    if dry_run:
+        minutes = plan_minutes(cases, built.streams, bounds) * trials
+        plan: dict[str, Any] = {
+            "adapter": adapter, "clock": kind, "cases": len(cases), "trials": trials,
+            "sessions": len(cases) * trials, "max_session_minutes": round(minutes, 2),
+            "cost_usd": 0.0 if kind == "virtual" else None,
+            "cost_reason": ("nothing leaves the machine" if kind == "virtual"
+                            else "no price is known for this system"),
+        }
+        output.table("dry run: nothing was played", ["what", "value"], list(plan.items()))
+        output.document(plan)
+        return 0
+    if jobs is None:
+        jobs = default_jobs() if kind == "virtual" else 1
+    folder = RunFolder(out if out is not None else Path("runs") / adapter)
+    request = RunRequest(
+        suite_dir=suite_dir, run=folder, adapter=adapter, settings=values, cases=tuple(cases),
+        trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds)
+    with output.progress(f"run {adapter}", len(cases) * trials) as progress:
+
+        def on_attempt(attempt: Attempt, settled: int, _total: int) -> None:
+            progress.update(settled, attempt.case_id)
+
+        result = run(request, on_attempt)
+    if result.repaired_ledger is not None:
+        output.note(f"{folder.ledger_path}: a half-written last line was removed; its case is "
+                    "played again")
+    for case_id, trial, status, reason in result.failed[:20]:
+        output.note(f"{case_id} t{trial}: {status}: {reason}")
+    if len(result.failed) > 20:
+        output.note(f"... and {len(result.failed) - 20} more that did not end in done")
+    summary = {"run": str(folder.path), "adapter": adapter, "clock": kind,
+               "planned": result.n_planned, "skipped_as_done": result.n_skipped,
+               "status": result.counts, "interrupted": result.interrupted}
+    output.line(f"{folder.path}: {result.n_planned} sessions planned, {result.n_skipped} done "
+                f"before, now {', '.join(f'{n} {s}' for s, n in sorted(result.counts.items()))}")
+    output.document(summary)
+    if result.interrupted:
+        output.note(f"interrupted; go on with: rig run {suite_dir} --adapter {adapter} --out "
+                    f"{folder.path} --resume")
+        return 130
+    return 3 if result.failed else 0

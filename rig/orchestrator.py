@@ -1,0 +1,279 @@
+"""Plays one case to one session, on whichever clock the running loop has.
+
+The sender keeps absolute deadlines (`n * 20 ms`), the receiver stamps and logs; the schedule
+decides what the user says. The orchestrator never suppresses, cuts or delays model output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from adapters.base import (
+    Adapter,
+    AgentEvent,
+    AudioReceived,
+    Fault,
+    Interrupted,
+    ResponseDone,
+    ResponseStarted,
+    Session,
+    SessionConfig,
+    StateChanged,
+    TextDelta,
+)
+from audio.buffers import Float32
+from audio.errors import InfrastructureError
+from audio.resample import resample
+from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns
+from audio.vad import VadSettings
+from rig.clock import SessionClock
+from rig.heard import HeardTrack
+from rig.record import (
+    AudioEvent,
+    Event,
+    FaultEvent,
+    InterruptedEvent,
+    ResponseDoneEvent,
+    ResponseStartedEvent,
+    StateEvent,
+    TextEvent,
+    UserEvent,
+)
+from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule, mix
+
+SESSION_SLACK_S = 30.0
+"""A session that has not ended this long after its schedule must have is a fault of ours or of
+the connection: a send or a close hangs."""
+
+
+@dataclass(slots=True)
+class Played:
+    """What happened in one session, before anything is written or measured."""
+
+    user: Float32
+    events: list[Event]
+    received: list[Float32]
+    flags: set[str]
+    turn1_end_n: int
+    turn2_onset_n: int
+    model_onset_ns: int | None
+    late_ns: list[int] = field(default_factory=list)
+
+
+class SessionFailedError(InfrastructureError):
+    """The session broke off; `played` holds what was recorded until then."""
+
+    def __init__(self, reason: str, played: Played | None) -> None:
+        super().__init__(reason)
+        self.played = played
+
+
+class _Log:
+    """Event log with sequence numbers; feeds the heard track as it grows."""
+
+    def __init__(self, heard: HeardTrack) -> None:
+        self.events: list[Event] = []
+        self.received: list[Float32] = []
+        self.received_n = 0
+        self.failure: str | None = None
+        self._heard = heard
+
+    def user(self, t_ns: int, name: str) -> None:
+        self.events.append(UserEvent(seq=len(self.events), t_ns=t_ns, name=name))
+
+    def agent(self, event: AgentEvent) -> None:
+        seq = len(self.events)
+        match event:
+            case AudioReceived(t_ns, samples, response_id):
+                if not np.isfinite(samples).all():
+                    self.fail(t_ns, "the system sent non-finite samples")
+                    return
+                self.received.append(samples)
+                self.received_n += len(samples)
+                self._heard.audio(t_ns, samples, response_id)
+                self.events.append(AudioEvent(seq=seq, t_ns=t_ns, n=len(samples),
+                                              response_id=response_id))
+            case TextDelta(t_ns, text, response_id):
+                self.events.append(TextEvent(seq=seq, t_ns=t_ns, text=text,
+                                             response_id=response_id,
+                                             received_n=self.received_n))
+            case ResponseStarted(t_ns, response_id):
+                self._heard.response_started(response_id)
+                self.events.append(ResponseStartedEvent(seq=seq, t_ns=t_ns,
+                                                        response_id=response_id))
+            case ResponseDone(t_ns, response_id, status):
+                self._heard.response_done(t_ns, response_id)
+                self.events.append(ResponseDoneEvent(seq=seq, t_ns=t_ns, response_id=response_id,
+                                                     status=status))
+            case Interrupted(t_ns, response_id):
+                self.events.append(InterruptedEvent(seq=seq, t_ns=t_ns, response_id=response_id))
+            case StateChanged(t_ns, name, detail):
+                self.events.append(StateEvent(seq=seq, t_ns=t_ns, name=name, detail=detail))
+            case Fault(t_ns, severity, reason):
+                if severity == "infrastructure":
+                    self.fail(t_ns, reason)
+                else:
+                    self.events.append(FaultEvent(seq=seq, t_ns=t_ns, severity=severity,
+                                                  reason=reason))
+
+    def fail(self, t_ns: int, reason: str) -> None:
+        self.events.append(FaultEvent(seq=len(self.events), t_ns=t_ns, severity="infrastructure",
+                                      reason=reason))
+        self.failure = self.failure or reason
+
+
+async def play(
+    plan: Plan,
+    adapter: Adapter,
+    config: SessionConfig,
+    *,
+    vad: VadSettings,
+    bounds: Bounds | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Played:
+    """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour."""
+    capabilities = adapter.capabilities
+    clock = SessionClock()
+    if capabilities.realtime_only and clock.kind == "virtual":
+        raise InfrastructureError(f"adapter {adapter.name}: speaks to a real peer and cannot run "
+                                  "in virtual time; expected --clock real")
+    heard = HeardTrack(capabilities.output_rate_hz,
+                       reports_done=capabilities.reports_response_done, settings=vad)
+    schedule = UserSchedule(plan, heard, bounds)
+    log = _Log(heard)
+    state = _Progress(user=[], late_ns=[])
+    limit_s = schedule.longest_s + SESSION_SLACK_S
+    try:
+        async with asyncio.timeout(limit_s), adapter.session(config, clock) as session:
+            clock.start()
+            receiver = asyncio.create_task(_receive(session, log, clock))
+            try:
+                await _send(session, schedule, log, clock, capabilities.input_rate_hz, state,
+                            receiver, on_progress)
+            finally:
+                receiver.cancel()
+                await asyncio.gather(receiver, return_exceptions=True)
+    except TimeoutError as error:
+        raise SessionFailedError(
+            f"the session had not ended after {limit_s:.0f} s: a send or the connection hangs",
+            _played(schedule, log, state)) from error
+    except InfrastructureError as error:
+        if isinstance(error, SessionFailedError):
+            raise
+        raise SessionFailedError(str(error), _played(schedule, log, state)) from error
+    if log.failure is not None:
+        raise SessionFailedError(log.failure, _played(schedule, log, state))
+    played = _played(schedule, log, state)
+    assert played is not None
+    return played
+
+
+@dataclass(slots=True)
+class _Progress:
+    user: list[Float32]
+    late_ns: list[int]
+
+
+def _played(schedule: UserSchedule, log: _Log, state: _Progress) -> Played | None:
+    if schedule.turn2_onset_n is None:
+        return None
+    user = np.concatenate(state.user) if state.user else np.zeros(0, dtype=np.float32)
+    return Played(user=user, events=log.events, received=log.received, flags=set(schedule.flags),
+                  turn1_end_n=schedule.turn1_end_n, turn2_onset_n=schedule.turn2_onset_n,
+                  model_onset_ns=schedule.model_onset_ns, late_ns=state.late_ns)
+
+
+async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
+    async for event in session.events():
+        log.agent(event)
+    log.fail(clock.now_ns(), "the session ended before the schedule did")
+
+
+async def _send(
+    session: Session,
+    schedule: UserSchedule,
+    log: _Log,
+    clock: SessionClock,
+    input_rate_hz: int,
+    state: _Progress,
+    receiver: asyncio.Task[None],
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    wire = WireUser(schedule.plan, input_rate_hz)
+    cues = _Cues(schedule, session, log)
+    waiting: Float32 | None = None
+    k = 0
+    while True:
+        deadline_ns = k * FRAME_NS
+        await clock.sleep_until(deadline_ns)
+        if receiver.done() and not receiver.cancelled() and receiver.exception() is not None:
+            raise InfrastructureError(f"receiving failed: {receiver.exception()}")
+        if log.failure is not None:
+            return
+        if waiting is not None:
+            await session.send(wire.frame(k - 1, schedule.turn2_onset_n))
+            state.late_ns.append(clock.now_ns() - deadline_ns)
+            state.user.append(waiting)
+        # The frame is made when its media time begins and sent when it is complete, like a
+        # microphone's: a decision never reaches back, and audio never arrives before it was said.
+        waiting = schedule.frame(k, deadline_ns)
+        cues.until((k + 1) * FRAME_N)
+        if waiting is None:
+            log.user(deadline_ns, "end")
+            return
+        if on_progress is not None:
+            on_progress(k)
+        k += 1
+
+
+class WireUser:
+    """The user's frames at the system's own input rate.
+
+    The turns are known beforehand, so each is resampled as a whole and placed, sample-exact:
+    a streaming resampler would hold back tens of milliseconds and shift what the system hears.
+    """
+
+    def __init__(self, plan: Plan, rate_hz: int) -> None:
+        self._rate_hz = rate_hz
+        self._turn1 = resample(plan.turn1, SESSION_RATE_HZ, rate_hz)
+        self._turn2 = resample(plan.turn2, SESSION_RATE_HZ, rate_hz)
+
+    def frame(self, k: int, turn2_onset_n: int | None) -> Float32:
+        """Frame `k`: the same 20 ms as the schedule's, at the input rate."""
+        start_n = convert_n(k * FRAME_N, SESSION_RATE_HZ, self._rate_hz)
+        end_n = convert_n((k + 1) * FRAME_N, SESSION_RATE_HZ, self._rate_hz)
+        out = np.zeros(end_n - start_n, dtype=np.float32)
+        mix(out, start_n, self._turn1, 0)
+        if turn2_onset_n is not None:
+            mix(out, start_n, self._turn2,
+                convert_n(turn2_onset_n, SESSION_RATE_HZ, self._rate_hz))
+        return out
+
+
+class _Cues:
+    """Logs the schedule's moments once each and tells the oracle agents of them."""
+
+    def __init__(self, schedule: UserSchedule, session: Session, log: _Log) -> None:
+        self._schedule = schedule
+        self._session = session
+        self._log = log
+        self._names = ["turn1_start", "turn1_end", "turn2_start", "turn2_end"]
+
+    def _at_n(self, name: str) -> int | None:
+        schedule = self._schedule
+        return {"turn1_start": 0, "turn1_end": schedule.turn1_end_n,
+                "turn2_start": schedule.turn2_onset_n, "turn2_end": schedule.turn2_end_n}[name]
+
+    def until(self, end_n: int) -> None:
+        """Give every cue whose moment lies before sample `end_n`."""
+        while self._names:
+            at_n = self._at_n(self._names[0])
+            if at_n is None or at_n >= end_n:
+                return
+            self._log.user(n_to_ns(at_n, SESSION_RATE_HZ), self._names[0])
+            self._session.cue(self._names.pop(0))
+

@@ -1,0 +1,129 @@
+"""Turns a played session into its files: stereo recording, arrivals, session record.
+
+The order matters: audio first, the record last, the ledger (elsewhere) after that. Every write is
+atomic, so a run killed at any instant holds only whole files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from adapters.base import Adapter
+from audio.buffers import Float32
+from audio.files import atomic_write_text, sha256_file, write_flac_pcm16, write_wav_pcm16
+from audio.timebase import SESSION_RATE_HZ, n_to_s, ns_to_s, s_to_ns
+from probes.manifest import Case, Stream, TurnAudio, WindowSpec
+from rig.orchestrator import Played
+from rig.playout import Arrival, place, render
+from rig.record import (
+    AdapterFacts,
+    AudioEvent,
+    AudioFile,
+    CaseFacts,
+    PlayedTurn,
+    SessionRecord,
+    Windows,
+)
+from rig.store import RunFolder
+from rig.timing import certify
+
+
+def adapter_facts(adapter: Adapter) -> AdapterFacts:
+    """What a record and a fingerprint say about the system."""
+    return AdapterFacts(name=adapter.name, version=adapter.version, settings=adapter.settings,
+                        capabilities=asdict(adapter.capabilities))
+
+
+def absolute_windows(case: Case, turn2_onset_n: int) -> Windows:
+    """The manifest's windows moved to the session clock."""
+    onset_s = n_to_s(turn2_onset_n, SESSION_RATE_HZ)
+
+    def move(window: WindowSpec) -> WindowSpec:
+        return WindowSpec(start_s=onset_s + window.start_s, end_s=onset_s + window.end_s)
+
+    return Windows(
+        turn2_onset_s=onset_s,
+        scored=move(case.window),
+        alternates={name: move(w) for name, w in case.alternate_windows.items()},
+        user_offset_s=onset_s + case.user_offset_s,
+        readback_from_s=(None if case.readback_from_s is None
+                         else onset_s + case.readback_from_s),
+    )
+
+
+def heard_track(played: Played, rate_hz: int) -> Float32:
+    """The model's side under `hold`, at 24 kHz, as long as the user's side."""
+    arrivals = [e for e in played.events if isinstance(e, AudioEvent)]
+    if not arrivals:
+        return np.zeros(len(played.user), dtype=np.float32)
+    log = [Arrival(e.t_ns, e.n, e.response_id) for e in arrivals]
+    source = np.concatenate(played.received)
+    return render(place(log, (), "hold", rate_hz), source, rate_hz, SESSION_RATE_HZ,
+                  len(played.user))
+
+
+def write_session(
+    run: RunFolder, case: Case, stream: Stream, trial: int, seed: int, adapter: Adapter,
+    played: Played, clock: str,
+) -> SessionRecord:
+    """Write the three files of one session and return the record. Nothing is written when the
+    timing certificate says `void`: such a session is discarded and run again."""
+    windows = absolute_windows(case, played.turn2_onset_n)
+    timing = certify(played.late_ns, (s_to_ns(windows.scored.start_s),
+                                      s_to_ns(windows.scored.end_s)))
+    stereo_path = run.stereo_path(case.case_id, trial)
+    arrivals_path = run.arrivals_path(case.case_id, trial)
+    model = heard_track(played, adapter.capabilities.output_rate_hz)
+    received_n = sum(len(chunk) for chunk in played.received)
+    stereo_sha256 = arrivals_sha256 = "0" * 64
+    if not timing.void:
+        write_wav_pcm16(stereo_path, np.column_stack([played.user, model]), SESSION_RATE_HZ)
+        stereo_sha256 = sha256_file(stereo_path)
+        if received_n:
+            write_flac_pcm16(arrivals_path, np.concatenate(played.received),
+                             adapter.capabilities.output_rate_hz)
+            arrivals_sha256 = sha256_file(arrivals_path)
+        else:
+            arrivals_path.unlink(missing_ok=True)
+    record = SessionRecord(
+        case_id=case.case_id,
+        trial=trial,
+        case=CaseFacts(
+            conversation_id=case.conversation_id, stream_id=case.stream_id, role=case.role,
+            probe=case.probe, probe_id=case.probe_id, level=case.level,
+            expected_action=case.expected_action, params=case.params,
+            target_text=case.target_text),
+        adapter=adapter_facts(adapter),
+        clock="virtual" if clock == "virtual" else "real",
+        seed=seed,
+        recorded_n=len(played.user),
+        turns=(_played_turn("turn1", stream.turn1, 0),
+               _played_turn("turn2", stream.turn2, played.turn2_onset_n)),
+        windows=windows,
+        barge_in_model_onset_s=(None if played.model_onset_ns is None
+                                else ns_to_s(played.model_onset_ns)),
+        flags=tuple(sorted(played.flags)),
+        events=tuple(played.events),
+        stereo=AudioFile(path=stereo_path.name, sha256=stereo_sha256, rate_hz=SESSION_RATE_HZ,
+                         frames_n=len(played.user)),
+        arrivals=(AudioFile(path=arrivals_path.name, sha256=arrivals_sha256,
+                            rate_hz=adapter.capabilities.output_rate_hz, frames_n=received_n)
+                  if received_n else None),
+        timing=timing,
+    )
+    if not timing.void:
+        atomic_write_text(run.record_path(case.case_id, trial), record.model_dump_json() + "\n")
+    return record
+
+
+def _played_turn(name: str, turn: TurnAudio, onset_n: int) -> PlayedTurn:
+    return PlayedTurn(
+        name="turn1" if name == "turn1" else "turn2",
+        audio_sha256=turn.audio_sha256,
+        onset_n=onset_n,
+        end_n=onset_n + turn.duration_n,
+        speech_n=tuple((onset_n + s.start_n, onset_n + s.end_n) for s in turn.segments
+                       if s.kind == "speech"),
+    )

