@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from audio.analysis import analysis_samples
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
 from audio.errors import AudioFileError, InputError
-from audio.files import analysis_samples, atomic_path, read_channel, sha256_file
+from audio.files import atomic_path, read_channel, sha256_file
 from audio.silero import WEIGHTS_SHA256, frame_probabilities_batch
 from audio.timebase import SESSION_RATE_HZ, n_to_ns
 from rig.playout import Placement, Policy, place, render
