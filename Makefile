@@ -1,0 +1,100 @@
+# Needs python3 (3.11 or newer) and make; everything else is installed into $(VENV).
+#   make run          install, then the demo: build, play, score, sweep, report
+#   make test         the default tests (no torch, no network but the install, minutes)
+#   make check        lint, types, import rules
+# Another interpreter: make PYTHON=python3.12 test
+
+PYTHON ?= python3
+VENV ?= .venv
+PARITY_VENV ?= .venv-parity
+PYTEST_ARGS ?=
+
+# Packages come in the tested versions; what pip is told beyond that is the machine's own business.
+PIP_INSTALL = -m pip install --quiet -c constraints.txt
+
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+PARITY_BIN := $(PARITY_VENV)/Scripts
+else
+BIN := $(VENV)/bin
+PARITY_BIN := $(PARITY_VENV)/bin
+endif
+
+INPUTS := pyproject.toml constraints.txt
+MADE := $(VENV)/.made
+BASE := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+PARITY := $(PARITY_VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install install-dev install-parity run test test-slow test-all test-parity check bench \
+	docs clean
+
+help:
+	@echo "make run          install, then play the demo and write its report"
+	@echo "make test         default tests"
+	@echo "make test-slow    the slow tests alone"
+	@echo "make test-all     default and slow tests"
+	@echo "make test-parity  tests against torch and the official VAD package, in $(PARITY_VENV)"
+	@echo "make check        ruff, mypy --strict, import rules"
+	@echo "make bench        benchmarks, one table"
+	@echo "make docs         run the commands that the documents show"
+	@echo "make clean        remove the environments, caches and build output"
+
+$(MADE):
+	@$(PYTHON) -c "import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and \
+	'PYTHON=$(PYTHON): expected Python 3.11 or newer, got %d.%d' % v)"
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(BASE): $(INPUTS) | $(MADE)
+	$(BIN)/python $(PIP_INSTALL) -e .
+	@touch $@
+
+$(DEV): $(INPUTS) $(BASE)
+	$(BIN)/python $(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+# An environment of its own: torch is large, and the product must be tested without it. A torch that
+# is already there (a build of your choice) is kept when its version fits constraints.txt.
+$(PARITY): $(INPUTS)
+	@test -x $(PARITY_BIN)/python || $(PYTHON) -m venv $(PARITY_VENV)
+	$(PARITY_BIN)/python $(PIP_INSTALL) torch
+	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity]"
+	@touch $@
+
+install: $(BASE)
+install-dev: $(DEV)
+install-parity: $(PARITY)
+
+run: $(BASE)
+	$(BIN)/rig demo
+
+test: $(DEV)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: $(DEV)
+	$(BIN)/python -m pytest -m "slow and not parity" $(PYTEST_ARGS)
+
+test-all: $(DEV)
+	$(BIN)/python -m pytest -m "not parity" $(PYTEST_ARGS)
+
+test-parity: $(PARITY)
+	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
+
+check: $(DEV)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+bench: $(DEV)
+	$(BIN)/python bench/run.py
+
+docs: $(DEV)
+	$(BIN)/python docs/check_commands.py
+
+clean:
+	rm -rf $(VENV) $(PARITY_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	.import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
