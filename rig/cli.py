@@ -1,30 +1,37 @@
 """The command line: `rig`. Exit codes: 0 done; 1 a gate was not met; 2 usage, configuration or
-input; 3 finished, but some cases ended in infrastructure errors."""
+input; 3 finished, but some cases ended in infrastructure errors; 70 a defect of the rig itself;
+130 interrupted."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 import click
 
-from audio.errors import RigError
-from rig.guard import check_names
+# Only the guard may be imported here: a foreign `audio` must be noticed before ours is asked for.
+from rig.guard import name_conflict
 
+# Name: module, and the line that `rig --help` shows without importing the module.
 _COMMANDS = {
-    "demo": "rig.commands.demo",
-    "build": "rig.commands.build",
-    "run": "rig.commands.run",
-    "inspect": "rig.commands.inspect",
-    "score": "rig.commands.score",
-    "rescore": "rig.commands.rescore",
-    "sweep": "rig.commands.sweep",
-    "report": "rig.commands.report",
-    "adapters": "rig.commands.adapters",
-    "doctor": "rig.commands.doctor",
+    "demo": ("rig.commands.demo", "The whole job on the built-in agents, with nothing to set up."),
+    "build": ("rig.commands.build", "Validate a suite and render its user audio."),
+    "run": ("rig.commands.run", "Play the cases of a built suite against a system."),
+    "inspect": ("rig.commands.inspect", "Show one case: spans, window, numbers, verdict."),
+    "score": ("rig.commands.score", "Recordings to measurements and verdicts."),
+    "rescore": ("rig.commands.rescore", "Score recordings that others made."),
+    "sweep": ("rig.commands.sweep", "Decide again over grids of thresholds and VAD settings."),
+    "report": ("rig.commands.report", "Write one self-contained HTML page."),
+    "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
+                                          "settings."),
+    "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),
 }
+_BUG_EXIT_CODE = 70
+"""A crash must not look like a gate that was not met (1); 70 is EX_SOFTWARE of sysexits.h."""
 
 
 class _LazyGroup(click.Group):
@@ -33,14 +40,20 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
-    def get_command(  # noqa: ARG002
+    def get_command(
         self, ctx: click.Context, cmd_name: str  # noqa: ARG002
     ) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(_COMMANDS[cmd_name]).command
+        command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter  # noqa: ARG002
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -75,29 +88,43 @@ def main(argv: list[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
+    conflict = name_conflict()
+    if conflict is not None:
+        return _fail(conflict, 2)
+    from audio.errors import RigError
+
     try:
-        check_names()
         result: Any = app.main(args=args, prog_name="rig", standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.UsageError as error:
+        message = error.format_message()
+        if error.ctx is not None:
+            message += f" (see: {error.ctx.command_path} --help)"
+        return _fail(message, 2, debug)
     except click.ClickException as error:
-        if debug:
-            raise
-        return _fail(error.format_message(), 2)
-    except click.Abort:
-        return _fail("interrupted", 130)
+        return _fail(error.format_message(), 2, debug)
     except RigError as error:
-        if debug:
-            raise
-        return _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code, debug)
     except BrokenPipeError:
         # The reader of our output has gone (`rig ... | head`): nothing is wrong with the run.
         sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
+    except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
+    except Exception as error:  # noqa: BLE001 - the outermost edge: reported, and never exit code 1
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return _fail(f"defect of the rig: {type(error).__name__}: {error} at "
+                     f"{Path(last.filename).name}:{last.lineno}; --debug shows where",
+                     _BUG_EXIT_CODE, debug)
 
 
-def _fail(message: str, code: int) -> int:
+def _fail(message: str, code: int, debug: bool = False) -> int:
+    """One line on standard error, after the traceback of the current exception with `debug`."""
+    if debug:
+        traceback.print_exc()
     line = " ".join(message.split())
     sys.stderr.write(f"rig: error: {line}\n")
     return code
