@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import index
 
 from audio.timebase import n_to_ns
 
@@ -32,9 +33,12 @@ class Spans:
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> Spans:
-        """Normalise any intervals: sort, drop empty ones, join those that overlap or touch."""
+        """Normalise any intervals: sort, drop empty ones, join those that overlap or touch.
+
+        Edges are integers, NumPy's too (`TypeError` for floats); a reversed interval: `ValueError`.
+        """
         joined: list[Interval] = []
-        for start, end in sorted((int(a), int(b)) for a, b in intervals):
+        for start, end in sorted((index(a), index(b)) for a, b in intervals):
             if start > end:
                 raise ValueError(f"span [{start}, {end}) is reversed")
             if start == end:
@@ -105,6 +109,8 @@ class Spans:
 
     def touching(self, start: int, end: int) -> Spans:
         """Whole, unclipped spans that share at least one point with `[start, end)`."""
+        if start >= end:
+            return Spans()
         return Spans(tuple((a, b) for a, b in self.items if a < end and b > start))
 
     def starting_in(self, start: int, end: int) -> Spans:
