@@ -1,0 +1,225 @@
+"""Strict YAML with line numbers: safe scalars only, no duplicate keys, no aliases, bounded.
+
+Every message begins with `FILE:LINE:`, also those of the data models, because `Located` keeps the
+line of each value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from audio.errors import InputError
+
+MAX_BYTES = 2 * 1024 * 1024
+"""Ours: the largest file of the built-in suite is under 20 kB."""
+MAX_DEPTH = 24
+"""Ours: the deepest value of the built-in suite is at depth 6."""
+
+Path_ = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
+
+_SCALARS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float",
+            "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"}
+
+
+def show(path: Path) -> str:
+    """A path as messages print it: relative when it lies below the current folder."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for a word that resembles a known one, else the known ones."""
+    names = sorted(set(known))
+    lower = {n.lower(): n for n in names}
+    close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {lower[close[0]]!r}?"
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"; known: {listed or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Plain data of one file (sequences are tuples) and the line of every value."""
+
+    path: Path
+    data: Any
+    lines: Mapping[Path_, int]
+
+    def line(self, at: Path_) -> int:
+        """Line of a value, or of the nearest thing that holds it."""
+        while at and at not in self.lines:
+            at = at[:-1]
+        return self.lines.get(at, 1)
+
+    def error(self, at: Path_, message: str) -> InputError:
+        return InputError(f"{show(self.path)}:{self.line(at)}: {message}")
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses aliases and deep nesting while composing."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, "aliases are not allowed", event.start_mark)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+def read_yaml(path: Path) -> Located:
+    """Read one document. Raises `InputError` with file and line; never returns empty data."""
+    try:
+        with path.open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError.expected("a readable file", got=error.strerror or str(error),
+                                  where=show(path)) from None
+    if len(raw) > MAX_BYTES:
+        raise InputError.expected(f"at most {MAX_BYTES} bytes", got="more", where=show(path))
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError.expected("UTF-8 text", got=f"byte 0x{raw[error.start]:02x}",
+                                  where=f"{show(path)}:{line}") from None
+    loader: _Loader | None = None
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            raise InputError.expected("a YAML mapping", got="an empty file",
+                                      where=f"{show(path)}:1")
+        lines: dict[Path_, int] = {}
+        return Located(path, _plain(loader, root, (), lines, path), lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = " ".join(part for part in (error.context, error.problem) if part)
+        where = f"{show(path)}:{mark.line + 1 if mark else 1}"
+        raise InputError.expected("valid YAML", got=what.replace("\n", " "), where=where) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InputError.expected("printable text", got=f"character U+{ord(error.character):04X}"
+                                  if isinstance(error.character, str) else error.reason,
+                                  where=f"{show(path)}:{line}") from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _plain(
+    loader: _Loader, node: yaml.Node, at: Path_, lines: dict[Path_, int], path: Path
+) -> Any:
+    line = node.start_mark.line + 1
+    lines.setdefault(at, line)
+    if isinstance(node, yaml.MappingNode):
+        out: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            where = f"{show(path)}:{key_node.start_mark.line + 1}"
+            if key_node.tag != "tag:yaml.org,2002:str":
+                raise InputError.expected("a word as key", got=repr(key_node.value), where=where)
+            key = str(key_node.value)
+            if key in out:
+                raise InputError.expected(f"key {key!r} once",
+                                          got=f"it again (first on line {lines[(*at, key)]})",
+                                          where=where)
+            lines[(*at, key)] = key_node.start_mark.line + 1
+            out[key] = _plain(loader, value_node, (*at, key), lines, path)
+        return out
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(_plain(loader, item, (*at, i), lines, path)
+                     for i, item in enumerate(node.value))
+    if node.tag not in _SCALARS:
+        raise InputError.expected("text, a number, true/false or null (quote the text)",
+                                  got=f"{node.tag.rsplit(':', 1)[-1]} {node.value!r}",
+                                  where=f"{show(path)}:{line}")
+    try:
+        return loader.construct_object(node)
+    except ValueError as error:  # an int or float tag set by hand on other text
+        raise InputError.expected("a value of its tag", got=str(error),
+                                  where=f"{show(path)}:{line}") from None
+
+
+def parse(model: type[M], source: Located) -> M:
+    """Validate a file's data. The first problem is told, with the number of the others."""
+    try:
+        return model.model_validate(source.data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    first = problems[0]
+    at = tuple(p for p in first["loc"])
+    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    raise source.error(at, _explain(model, first, at) + more)
+
+
+def _explain(model: type[BaseModel], problem: Any, at: Path_) -> str:
+    where = _dotted(at)
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {str(at[-1])!r} in {_dotted(at[:-1])}" + nearest(
+            str(at[-1]), _fields_at(model, at[:-1]))
+    if problem["type"] == "missing":
+        return f"expected key {str(at[-1])!r} in {_dotted(at[:-1])}, got none"
+    got = repr(problem["input"])
+    if len(got) > 60:
+        got = got[:57] + "..."
+    wanted = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if problem["type"] == "value_error":
+        return f"{where}: {wanted}"
+    return f"{where}: expected {wanted}, got {got}"
+
+
+def _dotted(at: Path_) -> str:
+    out = ""
+    for part in at:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else str(part)
+    return out or "the file"
+
+
+def _fields_at(model: type[BaseModel], at: Path_) -> list[str]:
+    """Field names of the model that stands at a path of an error."""
+    kind: Any = model
+    for part in at:
+        kind = _unwrap(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found = kind.model_fields.get(str(part))
+            kind = found.annotation if found is not None else None
+        else:
+            args = typing.get_args(kind)
+            kind = args[-1 if typing.get_origin(kind) is dict else 0] if args else None
+    kind = _unwrap(kind)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return list(kind.model_fields)
+    return []
+
+
+def _unwrap(kind: Any) -> Any:
+    """Strip `Annotated` and `| None`."""
+    while True:
+        origin = typing.get_origin(kind)
+        if origin is typing.Annotated:
+            kind = typing.get_args(kind)[0]
+        elif origin in (types.UnionType, typing.Union):
+            kind = next((a for a in typing.get_args(kind) if a is not type(None)), None)
+        else:
+            return kind
