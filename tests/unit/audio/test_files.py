@@ -308,6 +308,13 @@ def test_truncated_ogg(tmp_path: Path, subtype: str) -> None:
     assert len(files.read(path)[0]) == info.frames_n
 
 
+def test_ogg_cut_between_two_pages(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "w.ogg", stereo(80_000), RATE_HZ)
+    data = (tmp_path / "w.ogg").read_bytes()
+    path = put(tmp_path, data[: data.rindex(b"OggS")])
+    assert files.probe(path).warnings == ((files.TRUNCATED, "the Ogg stream has no end mark"),)
+
+
 def variable_mp3(folder: Path) -> tuple[bytes, int]:
     """A variable-rate MP3, loud then silent, and the length of its tag frame."""
     sound = np.concatenate([stereo(80_000)[:, 0], np.zeros(160_000, dtype=np.float32)])
@@ -337,6 +344,10 @@ def test_mp3_behind_an_id3_tag(tmp_path: Path) -> None:
     assert files.probe(put(tmp_path, id3 + data)).frames_n == 240_000
     bare = files.probe(put(tmp_path, id3 + data[tag_bytes:] + b"TAG" + bytes(125)))
     assert abs(bare.frames_n - 240_000) < 3 * 576
+    # Frames inside the tag, say of a picture, are not sound.
+    picture = id3[:10] + data[tag_bytes : tag_bytes + 2048]
+    disguised = files.probe(put(tmp_path, picture + data[tag_bytes:]))
+    assert disguised.frames_n == bare.frames_n
 
 
 def test_truncated_mp3(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
