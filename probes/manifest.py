@@ -77,6 +77,8 @@ class Case(_Model):
     user_offset_s: float
     target_text: str | None = None
     readback_from_s: float | None = None
+    contradiction: str | None = None
+    """L4 only: the target that the directive asks for (L4a) or `safety_ROLE_PROBE` (L4b)."""
 
 
 class Word(_Model):
