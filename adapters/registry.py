@@ -1,0 +1,86 @@
+"""Every adapter by name. The module of an adapter is imported when it is first asked for.
+
+To add one: write an `AdapterSpec` in a module of its own and add a line to `_WHERE`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from adapters.base import Adapter, Capabilities
+from adapters.spec import AdapterSpec, Setting, suggestion
+from audio.errors import InputError
+
+_WHERE: dict[str, str] = {
+    "silent": "adapters.simulated.catalog:SILENT",
+    "monologue": "adapters.simulated.catalog:MONOLOGUE",
+    "echo": "adapters.simulated.catalog:ECHO",
+    "metronome": "adapters.simulated.catalog:METRONOME",
+    "long_endpoint": "adapters.simulated.catalog:LONG_ENDPOINT",
+    "eager": "adapters.simulated.catalog:EAGER",
+    "random": "adapters.simulated.catalog:RANDOM",
+    "oracle": "adapters.simulated.catalog:ORACLE",
+    "inverse": "adapters.simulated.catalog:INVERSE",
+}
+"""Name to `module:attribute` of its `AdapterSpec`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One adapter for people and for `--json`."""
+
+    name: str
+    summary: str
+    capabilities: Capabilities
+    settings: tuple[Setting, ...]
+    available: bool
+    missing: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**asdict(self), "settings": [asdict(s) for s in self.settings]}
+
+
+def names() -> tuple[str, ...]:
+    """All adapter names, in the order in which they are listed."""
+    return tuple(_WHERE)
+
+
+def spec(name: str) -> AdapterSpec:
+    """The declaration of one adapter. Raises `InputError` for an unknown name."""
+    where = _WHERE.get(name)
+    if where is None:
+        raise InputError(f"--adapter {name}: no such adapter{suggestion(name, _WHERE)}; "
+                         f"known: {', '.join(_WHERE)}")
+    module, _, attribute = where.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    assert isinstance(found, AdapterSpec)
+    return found
+
+
+def describe() -> tuple[Description, ...]:
+    """What there is, what each can do and be set to, and what is missing to run it."""
+    found: list[Description] = []
+    for name in names():
+        adapter = spec(name)
+        missing = adapter.missing()
+        found.append(Description(name, adapter.summary, adapter.capabilities, adapter.settings,
+                                 available=missing is None, missing=missing))
+    return tuple(found)
+
+
+def create(name: str, settings: Mapping[str, str] | None = None) -> Adapter:
+    """Build an adapter from settings given as text (`--set key=value`).
+
+    Raises `InputError` for an unknown adapter or setting, a value outside type or bounds, and an
+    adapter that cannot run here.
+    """
+    adapter = spec(name)
+    effective = adapter.effective(settings or {})
+    missing = adapter.missing()
+    if missing is not None:
+        raise InputError(f"--adapter {name}: cannot run here: {missing}")
+    return adapter.build(effective)

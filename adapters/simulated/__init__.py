@@ -1,0 +1,1 @@
+"""Agents of known behaviour: the floors and the ceiling of the instrument."""

@@ -1,0 +1,125 @@
+"""How an adapter declares itself: its name, what it can do, and its settings with bounds.
+
+A declaration is light: reading it imports no wire protocol, model or network package. Settings
+come from the command line as text and are parsed and bounds-checked here, once for all adapters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from adapters.base import Adapter, Capabilities
+from audio.errors import InputError
+
+Kind = Literal["float", "int", "bool", "str"]
+Value = float | int | bool | str
+
+_BOOLS = {"true": True, "yes": True, "on": True, "1": True,
+          "false": False, "no": False, "off": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One typed setting. Bounds are inclusive; `choices` restricts a `str`."""
+
+    name: str
+    kind: Kind
+    default: Value
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def expectation(self) -> str:
+        """What a value must be, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.kind == "bool":
+            return "true or false"
+        if self.kind == "str":
+            return "text"
+        noun = "a whole number" if self.kind == "int" else "a number"
+        if self.minimum is not None and self.maximum is not None:
+            return f"{noun} from {self.minimum:g} to {self.maximum:g}"
+        if self.minimum is not None:
+            return f"{noun} of at least {self.minimum:g}"
+        if self.maximum is not None:
+            return f"{noun} of at most {self.maximum:g}"
+        return noun
+
+    def parse(self, text: str, *, where: str) -> Value:
+        """Read a value from text. Raises `InputError` when it is not what the setting takes."""
+        value = self._read(text.strip())
+        if value is None or not self._allows(value):
+            raise InputError.expected(self.expectation, got=repr(text), where=where)
+        return value
+
+    def _read(self, text: str) -> Value | None:
+        if self.kind == "str":
+            return text
+        if self.kind == "bool":
+            return _BOOLS.get(text.lower())
+        try:
+            return int(text) if self.kind == "int" else float(text)
+        except ValueError:
+            return None
+
+    def _allows(self, value: Value) -> bool:
+        if isinstance(value, str):
+            return not self.choices or value in self.choices
+        if isinstance(value, bool):
+            return True
+        if not math.isfinite(value):
+            return False
+        if self.minimum is not None and value < self.minimum:
+            return False
+        return self.maximum is None or value <= self.maximum
+
+
+def _nothing_missing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSpec:
+    """An adapter before it is built.
+
+    `build` gets the effective settings, defaults filled in. `missing` says in one line what the
+    adapter lacks on this machine and how to get it, or gives `None` when it can run.
+    """
+
+    name: str
+    summary: str
+    capabilities: Capabilities
+    build: Callable[[dict[str, Any]], Adapter]
+    settings: tuple[Setting, ...] = ()
+    missing: Callable[[], str | None] = _nothing_missing
+
+    def effective(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Defaults overlaid with what was given as text.
+
+        Raises `InputError` for a name that the adapter does not have (with the nearest one that
+        it has), and for a value outside type or bounds.
+        """
+        known = {s.name: s for s in self.settings}
+        for name in given:
+            if name not in known:
+                raise InputError(f"--set {name}: adapter {self.name} has no such setting"
+                                 f"{suggestion(name, known)}; it has: "
+                                 f"{', '.join(known) or 'none'}")
+        return {
+            name: (s.parse(given[name], where=f"--set {name} (adapter {self.name})")
+                   if name in given else s.default)
+            for name, s in known.items()
+        }
+
+
+def suggestion(name: str, known: Mapping[str, object]) -> str:
+    """`, did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
