@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from audio.spans import Spans
+from audio.timebase import NS_PER_MS
+
+MERGE_GAP_NS = 300 * NS_PER_MS
+"""Speech spans less than 0.3 s apart are one (seed 002, appendix C.2)."""
 
 
 class Action(StrEnum):
@@ -72,6 +76,9 @@ class Scene:
     nothing. `readback_from_ns` is the moment from which words count as a read-back.
     `user_offset_ns` is the end of the user's scored turn; `alternates` names further windows
     that are reported beside the scored one (`during_turn2`, `interrupt_reading`, ...).
+    `forced` is a barge-in that was injected without a model onset. `merge_gap_ns` is the gap
+    with which the spans were merged: a span that ends nearer than this to the end of the
+    recording may have gone on.
     """
 
     expected_action: Action
@@ -86,3 +93,4 @@ class Scene:
     user_offset_ns: int | None = None
     alternates: tuple[tuple[str, Window], ...] = ()
     forced: bool = False
+    merge_gap_ns: int = MERGE_GAP_NS
