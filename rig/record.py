@@ -10,8 +10,6 @@ from probes.manifest import ActionName, Params, WindowSpec
 from rig.playout import Arrival, Interruption
 from rig.timing import TimingCertificate
 
-SCHEMA_VERSION = 1
-
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -141,7 +139,7 @@ class Windows(_Model):
 
 
 class SessionRecord(_Model):
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     case_id: str
     trial: int
     case: CaseFacts

@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -120,7 +120,7 @@ def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
     return wanted or ("real" if adapter.capabilities.realtime_only else "virtual")
 
 
-def plan_minutes(cases: Sequence[Case], streams: dict[str, Stream], bounds: Bounds) -> float:
+def plan_minutes(cases: Sequence[Case], streams: Mapping[str, Stream], bounds: Bounds) -> float:
     """Upper estimate of session minutes for one trial: speech plus every wait at its bound."""
     total_s = 0.0
     for case in cases:
@@ -177,7 +177,7 @@ def _hint(case: Case) -> CaseHint:
                     target_text=case.target_text, barge_in=case.delivery.mode == "barge_in")
 
 
-def run_info(request: RunRequest, suite: SuiteInfo, streams: dict[str, Stream],
+def run_info(request: RunRequest, suite: SuiteInfo, streams: Mapping[str, Stream],
              adapter: Adapter, clock: ClockKind) -> RunInfo:
     """The fingerprint of a run."""
     used = sorted({c.stream_id for c in request.cases})

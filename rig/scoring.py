@@ -1,0 +1,247 @@
+"""From recordings to measurements to verdicts. No model is needed, and none is asked.
+
+Measuring is done once per detector setting and does not know the thresholds; deciding is cheap
+and is done for every threshold. What could not be measured is `unscored` with the reason.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from audio.errors import InputError
+from audio.spans import Spans
+from audio.timebase import SESSION_RATE_HZ, n_to_ns, ns_to_s, s_to_ns
+from audio.vad import VadSettings, spans_ns
+from probes.manifest import Case, Params
+from rig.ledger import latest, read
+from rig.playout import POLICIES, Policy
+from rig.record import SessionRecord
+from rig.store import RunFolder
+from rig.tracks import Track, analyse, check_files, make_track
+from rig.transcript import heard_transcript
+from verifiers.decide import decide
+from verifiers.measurement import Measurement, measure
+from verifiers.scene import Action, CaseParams, Scene, Window
+from verifiers.thresholds import Thresholds, effective_limits
+from verifiers.verdict import Outcome, Verdict, unsupported
+
+NO_SPANS = Spans()
+CHUNK = 16
+"""Records measured together: one batch of the detector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which case a row belongs to. `None` where a foreign manifest does not say."""
+
+    case_id: str
+    trial: int
+    role: str | None
+    probe: str | None
+    level: str | None
+    expected_action: Action
+    params: CaseParams
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One case under one detector setting and one playout; `problem` says why it is missing."""
+
+    identity: Identity
+    measurement: Measurement | None
+    problem: str | None
+    playout: Policy
+    same_as_hold: bool
+    flags: tuple[str, ...] = ()
+    recorded_ns: int = 0
+    user: Spans = NO_SPANS
+    model: Spans = NO_SPANS
+    window_ns: tuple[int, int] | None = None
+    alternates_ns: tuple[tuple[str, int, int], ...] = ()
+
+
+def case_identity(case: Case, trial: int) -> Identity:
+    return Identity(case.case_id, trial, case.role, case.probe, case.level,
+                    Action(case.expected_action), _params(case.params))
+
+
+def _params(params: Params) -> CaseParams:
+    return CaseParams(max_wait_s=params.max_wait_s, max_latency_ms=params.max_latency_ms,
+                      ceiling_s=params.ceiling_s, max_spans=params.max_spans,
+                      min_coverage=params.min_coverage)
+
+
+def scene_of(record: SessionRecord, track: Track, model: Spans) -> Scene:
+    """A record under one playout, as a verifier sees it."""
+    windows = record.windows
+
+    def window(start_s: float, end_s: float) -> Window:
+        return Window(s_to_ns(start_s), s_to_ns(end_s))
+
+    return Scene(
+        expected_action=Action(record.case.expected_action),
+        window=window(windows.scored.start_s, windows.scored.end_s),
+        model=model,
+        user=Spans.of(s for turn in record.turns for s in turn.speech_n).to_ns(SESSION_RATE_HZ),
+        recorded_ns=track.recorded_ns,
+        params=_params(record.case.params),
+        target_text=record.case.target_text,
+        transcript=heard_transcript(record, track.placements, track.recorded_ns),
+        readback_from_ns=(None if windows.readback_from_s is None
+                          else s_to_ns(windows.readback_from_s)),
+        user_offset_ns=s_to_ns(windows.user_offset_s),
+        alternates=tuple((name, window(w.start_s, w.end_s))
+                         for name, w in sorted(windows.alternates.items())),
+        forced="forced" in record.flags,
+    )
+
+
+def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSettings,
+                    ) -> list[Measured]:
+    """Measure sessions under both playouts; the flush row follows its hold row."""
+    tracks: list[tuple[Identity, Track]] = []
+    out: list[Measured] = []
+    for identity in identities:
+        try:
+            record = run.read_record(identity.case_id, identity.trial)
+            check_files(run, record)
+        except InputError as error:
+            out += [_missing(identity, policy, str(error)) for policy in POLICIES]
+            continue
+        tracks += [(identity, make_track(record, policy)) for policy in POLICIES]
+    wanted = [pair for pair in tracks if pair[1].policy == "hold" or pair[1].differs_from_hold]
+    activities = analyse(run, [track for _, track in wanted])
+    previous: Measured | None = None
+    found = dict(zip([id(track) for _, track in wanted], activities, strict=True))
+    for identity, track in tracks:
+        if id(track) in found:
+            activity = found[id(track)]
+            model = spans_ns(activity.probabilities, activity.samples_n, vad)
+            previous = _measured(identity, track, scene_of(track.record, track, model))
+            out.append(previous)
+        else:
+            assert previous is not None
+            out.append(_as_flush(previous))
+    return out
+
+
+def _measured(identity: Identity, track: Track, scene: Scene) -> Measured:
+    return Measured(
+        identity=identity, measurement=measure(scene), problem=None, playout=track.policy,
+        same_as_hold=not track.differs_from_hold, flags=session_flags(track.record),
+        recorded_ns=track.recorded_ns, user=scene.user, model=scene.model,
+        window_ns=(scene.window.start_ns, scene.window.end_ns),
+        alternates_ns=tuple((n, w.start_ns, w.end_ns) for n, w in scene.alternates))
+
+
+def session_flags(record: SessionRecord) -> tuple[str, ...]:
+    """Flags of the schedule, and of a system that lacks a pathway."""
+    flags = set(record.flags)
+    capabilities = record.adapter.capabilities
+    if not capabilities.get("persona_prompt", True) or not capabilities.get("full_duplex", True):
+        flags.add("architecture_constrained")
+    return tuple(sorted(flags))
+
+
+def _as_flush(hold: Measured) -> Measured:
+    return Measured(hold.identity, hold.measurement, hold.problem, "flush", True, hold.flags,
+                    hold.recorded_ns, hold.user, hold.model, hold.window_ns, hold.alternates_ns)
+
+
+def _missing(identity: Identity, policy: Policy, problem: str) -> Measured:
+    return Measured(identity, None, problem, policy, same_as_hold=True)
+
+
+def measure_run(run: RunFolder, vad: VadSettings, *, jobs: int = 1,
+                progress: Callable[[int, int], None] | None = None) -> list[Measured]:
+    """Measure every planned case and trial of a run, in planned order, hold before flush."""
+    info = run.read_info()
+    attempts = latest(read(run.ledger_path))
+    planned = [case_identity(case, trial) for trial in range(1, info.trials + 1)
+               for case in run.read_cases()]
+    done: list[Identity] = []
+    rows: dict[tuple[str, int], list[Measured]] = {}
+    for identity in planned:
+        attempt = attempts.get((identity.case_id, identity.trial))
+        if attempt is not None and attempt.status == "done":
+            done.append(identity)
+            continue
+        problem = ("not played yet" if attempt is None
+                   else f"{attempt.status}: {attempt.reason or 'no reason given'}")
+        rows[identity.case_id, identity.trial] = [_missing(identity, p, problem)
+                                                  for p in POLICIES]
+    finished = 0
+    for chunk in _measure_chunks(run, done, vad, jobs):
+        for row in chunk:
+            rows.setdefault((row.identity.case_id, row.identity.trial), []).append(row)
+        finished += len(chunk) // len(POLICIES)
+        if progress is not None:
+            progress(finished, len(done))
+    return [row for identity in planned for row in rows[identity.case_id, identity.trial]]
+
+
+def _measure_chunks(run: RunFolder, done: Sequence[Identity], vad: VadSettings, jobs: int,
+                    ) -> Iterator[list[Measured]]:
+    chunks = [done[i : i + CHUNK] for i in range(0, len(done), CHUNK)]
+    if jobs <= 1 or len(chunks) <= 1:
+        for chunk in chunks:
+            yield measure_records(run, chunk, vad)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context) as pool:
+        yield from pool.map(measure_records, [run] * len(chunks), chunks, [vad] * len(chunks))
+
+
+def verdict_of(row: Measured, thresholds: Thresholds) -> Verdict:
+    """Decide one measured case; a case without a measurement is unscored or unsupported."""
+    if row.measurement is None:
+        problem = row.problem or "not measured"
+        if problem.startswith("unsupported"):
+            return unsupported(problem)
+        return Verdict(Outcome.UNSCORED, problem)
+    action = row.identity.expected_action
+    return decide(action, row.measurement, effective_limits(thresholds, row.identity.params,
+                                                            action))
+
+
+def timeline_row(row: Measured) -> dict[str, Any]:
+    """What a picture of the case needs, in seconds."""
+    def seconds(spans: Spans) -> list[list[float]]:
+        return [[ns_to_s(a), ns_to_s(b)] for a, b in spans]
+
+    window = row.window_ns or (0, 0)
+    return {
+        "recorded_s": ns_to_s(row.recorded_ns),
+        "user_spans_s": seconds(row.user),
+        "model_spans_s": seconds(row.model),
+        "window_s": [ns_to_s(window[0]), ns_to_s(window[1])],
+        "alternate_windows_s": {n: [ns_to_s(a), ns_to_s(b)] for n, a, b in row.alternates_ns},
+    }
+
+
+def playout_differences(rows: Sequence[Measured], thresholds: Thresholds) -> list[dict[str, Any]]:
+    """Cases whose verdict depends on the playout policy."""
+    by_key: dict[tuple[str, int], dict[str, Verdict]] = {}
+    for row in rows:
+        if not row.same_as_hold or row.playout == "hold":
+            by_key.setdefault((row.identity.case_id, row.identity.trial), {})[row.playout] = (
+                verdict_of(row, thresholds))
+    return [{"case_id": case_id, "trial": trial, "hold": v["hold"].outcome,
+             "flush": v["flush"].outcome}
+            for (case_id, trial), v in by_key.items()
+            if "flush" in v and v["hold"].outcome != v["flush"].outcome]
+
+
+def attempt_counts(run: RunFolder) -> dict[str, int]:
+    """Deciding attempts by status."""
+    return dict(sorted(Counter(a.status for a in latest(read(run.ledger_path)).values()).items()))
+
+
+def session_s(record: SessionRecord) -> float:
+    """Length of a recording."""
+    return ns_to_s(n_to_ns(record.recorded_n, SESSION_RATE_HZ))
