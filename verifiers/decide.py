@@ -45,14 +45,6 @@ VERIFIERS: dict[Action, Callable[[Measurement, Limits], Verdict]] = {
 FLOOR_HELD_ACTIONS = (Action.YIELD, Action.CONTINUE, Action.ACCEPT_OVERLAP)
 """They need a model that holds the floor at the barge-in (design page "Opportunity")."""
 
-WINDOW_NUMBERS = (
-    "label", "silent_begun", "genuine_onset_s", "spans_in_window", "spans_begun_in_window",
-    "spans_s", "short_spans_n", "short_spans_per_min", "first_span_s", "first_span_at_least_s",
-    "held_at_w0", "first_offset_s", "first_offset_at_least_s", "resumed_in_window", "overlap_s",
-    "user_speech_s",
-)
-"""What is known of a window; all `None` where the window was not recorded."""
-
 ALTERNATE_ACTIONS = {"interrupt_reading": Action.INTERRUPT}
 """Windows that are judged by another action than the case's (design page: L4b of R2_B)."""
 
@@ -120,33 +112,31 @@ def measured(action: Action, measurement: Measurement, limits: Limits) -> dict[s
 
 
 def _window_numbers(reading: WindowReading, ceiling_ns: int) -> dict[str, Any]:
-    where = {"window_length_s": ns_to_s(reading.length_ns),
-             "recorded_after_w0_s": ns_to_s(reading.recorded_ns)}
-    if reading.outside:
-        return {**dict.fromkeys(WINDOW_NUMBERS), **where}
     named = label(reading, ceiling_ns)
     first, offset = seconds(reading.first_span_ns), seconds(reading.first_offset_ns)
     short = sum(start >= 0 and end - start < ceiling_ns for start, end in reading.spans_ns)
-    known_held = reading.held_at_w0 or reading.seen_ns >= 0
-    numbers = (
-        None if named is None else str(named),
-        silent_begun(reading),
-        seconds(reading.onset_ns),
-        reading.spans_in_window,
-        reading.spans_begun,
-        [list(span) for span in spans_s(reading.spans_ns)],
-        short,
-        short * 60 * NS_PER_S / reading.length_ns,
-        None if reading.first_span_cut else first,
-        first if reading.first_span_cut else None,
-        reading.held_at_w0 if known_held else None,
-        None if reading.first_offset_cut else offset,
-        offset if reading.first_offset_cut else None,
-        reading.resumed,
-        ns_to_s(reading.overlap_ns),
-        ns_to_s(reading.user_speech_ns),
-    )
-    return {**dict(zip(WINDOW_NUMBERS, numbers, strict=True)), **where}
+    numbers: dict[str, Any] = {
+        "label": None if named is None else str(named),
+        "silent_begun": silent_begun(reading),
+        "genuine_onset_s": seconds(reading.onset_ns),
+        "spans_in_window": reading.spans_in_window,
+        "spans_begun_in_window": reading.spans_begun,
+        "spans_s": [list(span) for span in spans_s(reading.spans_ns)],
+        "short_spans_n": short,
+        "short_spans_per_min": short * 60 * NS_PER_S / reading.length_ns,
+        "first_span_s": None if reading.first_span_cut else first,
+        "first_span_at_least_s": first if reading.first_span_cut else None,
+        "held_at_w0": True if reading.held_at_w0 else False if reading.seen_ns >= 0 else None,
+        "first_offset_s": None if reading.first_offset_cut else offset,
+        "first_offset_at_least_s": offset if reading.first_offset_cut else None,
+        "resumed_in_window": reading.resumed,
+        "overlap_s": ns_to_s(reading.overlap_ns),
+        "user_speech_s": ns_to_s(reading.user_speech_ns),
+    }
+    if reading.outside:  # a window that was not recorded holds no evidence, not even of silence
+        numbers = dict.fromkeys(numbers)
+    return {**numbers, "window_length_s": ns_to_s(reading.length_ns),
+            "recorded_after_w0_s": ns_to_s(reading.recorded_ns)}
 
 
 def _outside(reading: WindowReading) -> str:
