@@ -220,7 +220,7 @@ class StreamingVad:
             self._update()
 
     def spans_so_far(self) -> Spans:
-        """Confirmed speech, merged; speech that goes on ends at `analysed_n` for now."""
+        """Confirmed speech, merged. The end of speech that goes on is what is certain of it."""
         return self._spans
 
     def onset_after(self, t_n: int) -> int | None:
@@ -259,7 +259,7 @@ class StreamingVad:
         open_end_n = None if self._ended else self._machine.open_confirmed_end_n
         open_start_n = self._machine.open_start_n
         if open_end_n is not None and open_start_n is not None:
-            found.append((open_start_n, self._machine.now_n))
+            found.append((open_start_n, open_end_n))
         widened = _widened(found, self.analysed_n, self._settings)
         self._spans = _merged(Spans.of(widened), self._settings)
 
