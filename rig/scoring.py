@@ -10,19 +10,19 @@ import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from audio.errors import InputError
+from audio.errors import AudioFileError, InputError
 from audio.spans import Spans
-from audio.timebase import SESSION_RATE_HZ, n_to_ns, ns_to_s, s_to_ns
+from audio.timebase import SESSION_RATE_HZ, ns_to_s, s_to_ns
 from audio.vad import VadSettings, spans_ns
 from probes.manifest import Case, Params
 from rig.ledger import latest, read
 from rig.playout import POLICIES, Policy
 from rig.record import SessionRecord
 from rig.store import RunFolder
-from rig.tracks import Track, analyse, check_files, make_track
+from rig.tracks import Track, analyse_tracks, check_files, make_track
 from rig.transcript import heard_transcript
 from verifiers.decide import decide
 from verifiers.measurement import Measurement, measure
@@ -67,10 +67,10 @@ class Measured:
 
 def case_identity(case: Case, trial: int) -> Identity:
     return Identity(case.case_id, trial, case.role, case.probe, case.level,
-                    Action(case.expected_action), _params(case.params))
+                    Action(case.expected_action), case_params(case.params))
 
 
-def _params(params: Params) -> CaseParams:
+def case_params(params: Params) -> CaseParams:
     return CaseParams(max_wait_s=params.max_wait_s, max_latency_ms=params.max_latency_ms,
                       ceiling_s=params.ceiling_s, max_spans=params.max_spans,
                       min_coverage=params.min_coverage)
@@ -89,7 +89,7 @@ def scene_of(record: SessionRecord, track: Track, model: Spans) -> Scene:
         model=model,
         user=Spans.of(s for turn in record.turns for s in turn.speech_n).to_ns(SESSION_RATE_HZ),
         recorded_ns=track.recorded_ns,
-        params=_params(record.case.params),
+        params=case_params(record.case.params),
         target_text=record.case.target_text,
         transcript=heard_transcript(record, track.placements, track.recorded_ns),
         readback_from_ns=(None if windows.readback_from_s is None
@@ -104,8 +104,8 @@ def scene_of(record: SessionRecord, track: Track, model: Spans) -> Scene:
 def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSettings,
                     ) -> list[Measured]:
     """Measure sessions under both playouts; the flush row follows its hold row."""
-    tracks: list[tuple[Identity, Track]] = []
     out: list[Measured] = []
+    tracks: list[tuple[Identity, Track]] = []
     for identity in identities:
         try:
             record = run.read_record(identity.case_id, identity.trial)
@@ -114,19 +114,22 @@ def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSett
             out += [_missing(identity, policy, str(error)) for policy in POLICIES]
             continue
         tracks += [(identity, make_track(record, policy)) for policy in POLICIES]
-    wanted = [pair for pair in tracks if pair[1].policy == "hold" or pair[1].differs_from_hold]
-    activities = analyse(run, [track for _, track in wanted])
-    previous: Measured | None = None
-    found = dict(zip([id(track) for _, track in wanted], activities, strict=True))
+    wanted = [t for _, t in tracks if t.policy == "hold" or t.differs_from_hold]
+    activities = iter(analyse_tracks(run, wanted))
+    hold: Measured | None = None
     for identity, track in tracks:
-        if id(track) in found:
-            activity = found[id(track)]
-            model = spans_ns(activity.probabilities, activity.samples_n, vad)
-            previous = _measured(identity, track, scene_of(track.record, track, model))
-            out.append(previous)
+        if track.policy == "flush" and not track.differs_from_hold:
+            assert hold is not None
+            out.append(replace(hold, playout="flush"))
+            continue
+        activity = next(activities)
+        if isinstance(activity, AudioFileError):
+            row = _missing(identity, track.policy, str(activity))
         else:
-            assert previous is not None
-            out.append(_as_flush(previous))
+            model = spans_ns(activity.probabilities, activity.samples_n, vad)
+            row = _measured(identity, track, scene_of(track.record, track, model))
+        out.append(row)
+        hold = row if track.policy == "hold" else hold
     return out
 
 
@@ -146,11 +149,6 @@ def session_flags(record: SessionRecord) -> tuple[str, ...]:
     if not capabilities.get("persona_prompt", True) or not capabilities.get("full_duplex", True):
         flags.add("architecture_constrained")
     return tuple(sorted(flags))
-
-
-def _as_flush(hold: Measured) -> Measured:
-    return Measured(hold.identity, hold.measurement, hold.problem, "flush", True, hold.flags,
-                    hold.recorded_ns, hold.user, hold.model, hold.window_ns, hold.alternates_ns)
 
 
 def _missing(identity: Identity, policy: Policy, problem: str) -> Measured:
@@ -240,8 +238,3 @@ def playout_differences(rows: Sequence[Measured], thresholds: Thresholds) -> lis
 def attempt_counts(run: RunFolder) -> dict[str, int]:
     """Deciding attempts by status."""
     return dict(sorted(Counter(a.status for a in latest(read(run.ledger_path)).values()).items()))
-
-
-def session_s(record: SessionRecord) -> float:
-    """Length of a recording."""
-    return ns_to_s(n_to_ns(record.recorded_n, SESSION_RATE_HZ))

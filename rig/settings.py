@@ -5,8 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
 
 from audio.errors import InputError
+from audio.vad import VadSettings
+from verifiers.thresholds import Thresholds
 
 
 def default_jobs() -> int:
@@ -33,3 +37,36 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing when no known name is close."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+VAD_NAMES = {
+    "vad_threshold": "threshold", "vad_min_speech_ms": "min_speech_ms",
+    "vad_min_silence_ms": "min_silence_ms", "vad_speech_pad_ms": "speech_pad_ms",
+    "merge_gap_s": "merge_gap_s",
+}
+"""Contract names of the detector's settings."""
+THRESHOLD_NAMES = tuple(field.name for field in fields(Thresholds))
+
+
+def scoring_settings(pairs: Sequence[str]) -> tuple[Thresholds, VadSettings]:
+    """`--set` of the scoring commands: thresholds and detector settings by their contract names."""
+    thresholds: dict[str, Any] = {}
+    vad: dict[str, Any] = {}
+    for name, text in key_values(pairs, "--set").items():
+        if name in THRESHOLD_NAMES:
+            thresholds[name] = _number(name, text, whole=name == "backchannel_max_spans")
+        elif name in VAD_NAMES:
+            vad[VAD_NAMES[name]] = _number(name, text, whole=False)
+        else:
+            known = (*THRESHOLD_NAMES, *VAD_NAMES)
+            raise InputError(f"--set {name}: expected one of {', '.join(known)}"
+                             f"{nearest(name, known)}")
+    return Thresholds(**thresholds), VadSettings(**vad)
+
+
+def _number(name: str, text: str, *, whole: bool) -> float | int:
+    try:
+        return int(text) if whole else float(text)
+    except ValueError as error:
+        kind = "a whole number" if whole else "a number"
+        raise InputError.expected(kind, got=repr(text), where=f"--set {name}") from error

@@ -110,11 +110,7 @@ class RunFolder:
 
     def create(self, info: RunInfo, cases: Sequence[Case]) -> None:
         """Write the plan; `run.json` last, because it makes the folder a run."""
-        try:
-            self.rec_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot make the run folder: "
-                             f"{error.strerror}") from error
+        make_folder(self.rec_dir)
         atomic_write_text(self.cases_path, cases_text(cases))
         atomic_write_text(self.info_path, info.model_dump_json(indent=2) + "\n")
 
@@ -127,6 +123,14 @@ class RunFolder:
 
     def read_record(self, case_id: str, trial: int) -> SessionRecord:
         return read_model(self.record_path(case_id, trial), SessionRecord, "a session record")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results; `InputError` where that is not possible."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot make this folder: {error.strerror}") from error
 
 
 def cases_text(cases: Iterable[Case]) -> str:

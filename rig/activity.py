@@ -1,0 +1,107 @@
+"""Frame probabilities of many channels: from the cache, or inferred in batches.
+
+A probability depends on the samples and the detector's weights alone; the cache is keyed by both
+and may be deleted at any time. Batches are bit-identical to one by one (`audio.silero`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audio.buffers import Float32
+from audio.errors import AudioFileError, InputError
+from audio.files import atomic_path
+from audio.silero import WEIGHTS_SHA256, frame_probabilities_batch
+from audio.silero_graph import FRAME_N
+
+BATCH = 16
+"""Channels inferred together; more rows gain nothing on one core (bench/bench_vad.py)."""
+BATCH_SAMPLES_N = 16_000 * 60 * 30
+"""A batch is closed once it holds half an hour, so that long recordings are not piled up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Frame probabilities of one channel at 16 kHz and the number of samples they cover."""
+
+    probabilities: Float32
+    samples_n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One channel to analyse: what names its samples, and how to get them (16 kHz, centred)."""
+
+    content: str
+    load: Callable[[], Float32]
+
+
+def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | AudioFileError]:
+    """Activity of every channel, in order, or the reason why its recording cannot be used."""
+    out: dict[int, Activity | AudioFileError] = {}
+    missing: list[tuple[int, Path, Float32]] = []
+
+    def infer() -> None:
+        for (index, path, samples), probabilities in zip(
+                missing, frame_probabilities_batch([s for _, _, s in missing]), strict=True):
+            activity = Activity(probabilities, len(samples))
+            _store(path, activity)
+            out[index] = activity
+        missing.clear()
+
+    for index, channel in enumerate(channels):
+        path = cache_dir / f"{_key(channel.content)}.npz"
+        cached = _load(path)
+        if cached is not None:
+            out[index] = cached
+            continue
+        try:
+            samples = channel.load()
+        except AudioFileError as error:
+            out[index] = error
+            continue
+        if not samples.any():
+            # Digital silence holds no speech; no verdict needs the detector to say so.
+            frames_n = -(-len(samples) // FRAME_N)
+            out[index] = Activity(np.zeros(frames_n, dtype=np.float32), len(samples))
+            continue
+        missing.append((index, path, samples))
+        if len(missing) == BATCH or sum(len(s) for _, _, s in missing) > BATCH_SAMPLES_N:
+            infer()
+    if missing:
+        infer()
+    return [out[i] for i in range(len(channels))]
+
+
+def _key(content: str) -> str:
+    return hashlib.sha256(f"{content}\n{WEIGHTS_SHA256}".encode()).hexdigest()
+
+
+def _load(path: Path) -> Activity | None:
+    """A cached result; a damaged cache file counts as missing."""
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            probabilities, samples_n = data["probabilities"], int(data["samples_n"])
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+        return None
+    if probabilities.dtype != np.float32 or probabilities.ndim != 1:
+        return None
+    if len(probabilities) != -(-samples_n // FRAME_N):
+        return None
+    return Activity(probabilities, samples_n)
+
+
+def _store(path: Path, activity: Activity) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, probabilities=activity.probabilities,
+                     samples_n=np.int64(activity.samples_n))
+    except (OSError, InputError):
+        return  # the cache is a convenience: a read-only folder can still be scored

@@ -1,0 +1,82 @@
+"""`rig inspect`: one case in the terminal."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from audio.errors import InputError
+from rig.console import Output
+from rig.ledger import read
+from rig.playout import Policy
+from rig.report import timeline_of
+from rig.scores import decide_all, scores_document
+from rig.scoring import case_identity, measure_records, timeline_row
+from rig.settings import nearest, scoring_settings
+from rig.store import RunFolder
+from rig.timeline import ascii_lines
+
+
+@click.command("inspect")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("case_id", metavar="CASE")
+@click.option("--trial", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Threshold or detector setting; may be repeated.")
+@click.option("--playout", type=click.Choice(["hold", "flush"]), default="hold",
+              show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], playout: Policy,
+            as_json: bool) -> int:
+    """Show one case: spans, window, numbers and the verdict they give.
+
+    \b
+    Example:
+      rig inspect runs/long_endpoint R1-C1-1-L2
+    """
+    output = Output(as_json=as_json)
+    thresholds, vad = scoring_settings(settings)
+    run = RunFolder(run_dir)
+    info = run.read_info()
+    cases = {case.case_id: case for case in run.read_cases()}
+    if case_id not in cases:
+        raise InputError(f"{run.path}: expected a case of this run, got {case_id!r}"
+                         f"{nearest(case_id, cases)}")
+    if trial > info.trials:
+        raise InputError.expected(f"a trial from 1 to {info.trials}", got=trial, where="--trial")
+    case = cases[case_id]
+    attempts = [a for a in read(run.ledger_path) if a.case_id == case_id and a.trial == trial]
+    if not any(a.status == "done" for a in attempts):
+        last = f"its last attempt ended in {attempts[-1].status}: {attempts[-1].reason}" if (
+            attempts) else "it has not been played"
+        raise InputError(f"{run.path}: expected a done session of {case_id} t{trial}, but {last}")
+    rows = [row for row in measure_records(run, [case_identity(case, trial)], vad)
+            if row.playout == playout]
+    scored = decide_all(rows, thresholds, playout)
+    found: dict[str, Any] = scores_document(scored, thresholds=thresholds, vad=vad,
+                                            playout=playout)["cases"][0]
+    row = timeline_row(rows[0])
+    record = run.read_record(case_id, trial)
+    output.line(f"{case_id} t{trial}: {case.probe_id}, {case.expected_action} expected, "
+                f"{info.adapter.name}, {info.clock} time, playout {playout}")
+    output.line(f"{found['outcome'].upper()}: {found['reason']}")
+    output.line()
+    width = min(160, max(40, shutil.get_terminal_size((110, 20)).columns - 14))
+    for line in ascii_lines(timeline_of(row), width):
+        output.line(line)
+    output.line()
+    numbers = {k: v for k, v in found["measured"].items()
+               if v is not None and not isinstance(v, dict)}
+    output.table("measured", ["what", "value"], list(numbers.items()))
+    output.table("schedule", ["moment", "s"], [
+        [e.name, f"{e.t_ns / 1e9:.3f}"] for e in record.events if e.kind == "user"])
+    for name, alternate in found.get("alternates", {}).items():
+        output.line(f"{name}: {alternate['outcome']}: {alternate['reason']}")
+    if found["flags"]:
+        output.line("flags: " + ", ".join(found["flags"]))
+    output.line(f"recording: {run.stereo_path(case_id, trial)}")
+    output.document({**found, **row, "attempts": [a.model_dump() for a in attempts]})
+    return 0

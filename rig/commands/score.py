@@ -1,0 +1,48 @@
+"""`rig score`: recordings to measurements to verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from audio.errors import InputError
+from rig.console import Output
+from rig.playout import Policy
+from rig.scores import write_scores
+from rig.scoring import measure_run
+from rig.settings import default_jobs, scoring_settings
+from rig.store import RunFolder
+from rig.tables import print_scores
+
+
+@click.command("score")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="Threshold or detector setting; may be repeated.")
+@click.option("--playout", type=click.Choice(["hold", "flush"]), default="hold",
+              show_default=True, help="Which heard track decides. Both are computed.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: the cores.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def command(run_dir: Path, settings: tuple[str, ...], playout: Policy, jobs: int | None,
+            as_json: bool) -> int:
+    """Score a run: measure its recordings and decide every verdict. Needs no model.
+
+    \b
+    Example:
+      rig score runs/long_endpoint
+      rig score runs/long_endpoint --set take_turn_max_wait_s=1.5 --playout flush --json
+    """
+    output = Output(as_json=as_json)
+    thresholds, vad = scoring_settings(settings)
+    run = RunFolder(run_dir)
+    if not run.path.is_dir():
+        raise InputError.expected("a run folder", got="no such folder", where=run.path)
+    run.read_info()
+    with output.progress("score", len(run.read_cases())) as progress:
+        rows = measure_run(run, vad, jobs=jobs or default_jobs(),
+                           progress=lambda done, _total: progress.update(done))
+    document = write_scores(run, rows, thresholds, vad, playout)
+    print_scores(output, run.path.name, document)
+    output.document(document)
+    return 3 if any(document["attempts"].get(s) for s in ("infra_error", "void")) else 0

@@ -1,0 +1,66 @@
+"""Reads `measurements.jsonl` back: what sweeps and comparisons stand on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from audio.errors import InputError
+from rig.ledger import dumps
+from rig.playout import Policy
+from rig.store import RunFolder
+from sweeps.table import MeasurementTable, TableRow
+from verifiers.record import from_json
+from verifiers.scene import CaseParams
+
+
+def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTable, str]:
+    """The measured cases of a scored run as columns, and the detector they were measured with.
+
+    Cases without a measurement (not played, unusable recording) are left out: they are unscored
+    at every threshold. Raises `InputError` when the run is not scored or a line is damaged.
+    """
+    path = run.measurements_path
+    rows: dict[tuple[str, int], TableRow] = {}
+    vads: set[str] = set()
+    for number, data in enumerate(_lines(path, run.path), start=1):
+        where = f"{path}:{number}"
+        try:
+            vads.add(dumps(data["vad"]))
+            key = (str(data["case_id"]), int(data["trial"]))
+            wanted = data["playout"] == playout or (data["playout"] == "hold" and key not in rows)
+            if data["measurement"] is None or not wanted:
+                continue
+            rows[key] = TableRow(
+                case_id=key[0], trial=key[1], role=data["role"], level=data["level"],
+                action=data["expected_action"], params=CaseParams(**data["params"]),
+                measurement=from_json(data["measurement"], where))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError.expected("a measurement as `rig score` writes it",
+                                      got=f"a damaged line ({error})", where=where) from error
+    if len(vads) != 1:
+        raise InputError.expected("measurements under one detector setting", got=len(vads),
+                                  where=path)
+    return MeasurementTable.of(list(rows.values())), vads.pop()
+
+
+def _lines(path: Path, run: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError.expected(f"a scored run; run `rig score {run}` first",
+                                  got=getattr(error, "strerror", None) or "an unreadable file",
+                                  where=path) from error
+    out = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise InputError.expected("one JSON object a line", got=line[:60],
+                                      where=f"{path}:{number}") from error
+        if not isinstance(value, dict):
+            raise InputError.expected("one JSON object a line", got=line[:60],
+                                      where=f"{path}:{number}")
+        out.append(value)
+    return out
