@@ -182,8 +182,10 @@ def _notes(suite: Suite, cases: Sequence[Case], streams: Mapping[str, Stream]) -
         notes.append(f"incomplete suite: {len(missing)} texts are missing: {listed}")
     if (available := len(expand(suite))) != len(cases):
         notes.append(f"selection: {len(cases)} of {available} cases")
-    speech = {(t.path, s.name): s.alignment for stream in streams.values()
-              for t in (stream.turn1, stream.turn2) for s in t.segments if s.kind == "speech"}
+    # By the file of turn 1, which a stream and its L4b variant share, as they share segments.
+    speech = {(stream.turn1.path, s.name): s.alignment for stream in streams.values()
+              for turn in (stream.turn1, stream.turn2) for s in turn.segments
+              if s.kind == "speech"}
     for kind in ("uniform", "none"):
         if n := sum(a == kind for a in speech.values()):
             notes.append(f"alignment {kind}: {n} of {len(speech)} speech segments")

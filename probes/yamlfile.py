@@ -27,8 +27,8 @@ MAX_DEPTH = 24
 Path_ = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
 
-_SCALARS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float",
-            "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"}
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool",
+                                                  "null")}
 
 
 def show(path: Path) -> str:
@@ -133,6 +133,10 @@ def _plain(
 ) -> Any:
     line = node.start_mark.line + 1
     lines.setdefault(at, line)
+    if node.tag not in _TAGS:
+        raise InputError.expected("text, a number, true/false or null (quote the text)",
+                                  got=f"{node.tag.rsplit(':', 1)[-1]} {str(node.value)[:40]!r}",
+                                  where=f"{show(path)}:{line}")
     if isinstance(node, yaml.MappingNode):
         out: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -150,10 +154,6 @@ def _plain(
     if isinstance(node, yaml.SequenceNode):
         return tuple(_plain(loader, item, (*at, i), lines, path)
                      for i, item in enumerate(node.value))
-    if node.tag not in _SCALARS:
-        raise InputError.expected("text, a number, true/false or null (quote the text)",
-                                  got=f"{node.tag.rsplit(':', 1)[-1]} {node.value!r}",
-                                  where=f"{show(path)}:{line}")
     try:
         return loader.construct_object(node)
     except ValueError as error:  # an int or float tag set by hand on other text
