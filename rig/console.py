@@ -78,10 +78,11 @@ class ProgressLine:
                 TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
             self._task = self._bar.add_task(escape(label), total=total)
 
-    def update(self, done: int, note: str = "") -> None:
+    def update(self, done: int, note: str = "", total: int | None = None) -> None:
         """`done` of `total` are finished; `note` says which was the last."""
+        self._total = self._total if total is None else total
         if self._bar is not None:
-            self._bar.update(self._task, completed=done,
+            self._bar.update(self._task, completed=done, total=self._total,
                              description=escape(f"{self._label} {note}".strip()))
             return
         if self._total and done / self._total >= self._next:

@@ -1,0 +1,77 @@
+"""`rig build`: validate a suite and render its user audio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from audio.errors import InputError
+from audio.synthesis import DEFAULT_ENGINE
+from probes.expand import expand, plan_streams, select
+from probes.gates import GateError, check_suite
+from probes.loader import load_suite
+from probes.render import build_suite
+from rig.clock import Stopwatch
+from rig.console import Output
+from rig.rendering import EngineRenderer
+from rig.settings import default_jobs
+
+
+@click.command("build")
+@click.argument("suite", metavar="SUITE")
+@click.option("--tts", default=DEFAULT_ENGINE, show_default=True, metavar="ENGINE",
+              help="Speech engine.")
+@click.option("--out", type=click.Path(path_type=Path), help="Suite folder. Default: "
+              "suites/SUITE.")
+@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Only cases of this "
+              "level; may be repeated.")
+@click.option("--filter", "filter_expr", metavar="EXPR", help="Only matching cases, for instance "
+              "role=R1|R2,instance=1.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: the cores.")
+@click.option("--dry-run", is_flag=True, help="Validate and count; render nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+def command(suite: str, tts: str, out: Path | None, levels: tuple[str, ...],
+            filter_expr: str | None, jobs: int | None, dry_run: bool, as_json: bool) -> int:
+    """Validate a suite (its built-in name or its folder) and render the user's side: audio, word
+    alignment, windows, manifest. What was rendered before is taken from the cache.
+
+    \b
+    Example:
+      rig build dsb-ifeval --out suite
+      rig build dsb-ifeval --filter instance=1 --level L2 --out small
+    """
+    output = Output(as_json=as_json)
+    watch = Stopwatch()
+    spec = load_suite(suite)
+    cases = select(expand(spec), levels, filter_expr)
+    if not cases:
+        raise InputError.expected("at least one case to build", got="none", where=suite)
+    streams = plan_streams(spec, cases)
+    try:
+        if dry_run:
+            failures = check_suite(spec, dict.fromkeys(s.base_id for s in streams))
+            if failures:
+                raise GateError(failures)
+            plan: dict[str, Any] = {"suite": spec.name, "cases": len(cases),
+                                    "streams": len(streams), "gates": "passed"}
+            output.table("dry run: nothing was rendered", ["what", "value"], list(plan.items()))
+            output.document(plan)
+            return 0
+        folder = out if out is not None else Path("suites") / Path(suite).name
+        with output.progress(f"render with {tts}", len(streams)) as progress:
+            info = build_suite(
+                spec, folder, EngineRenderer(tts), select=cases, jobs=jobs or default_jobs(),
+                progress=lambda done, total, label: progress.update(done, label, total=total))
+    except GateError as error:
+        for failure in error.failures:
+            output.note(f"gate: {failure}")
+        raise
+    output.line(f"{folder}: {info.n_cases} cases from {info.n_conversations} conversations, "
+                f"{info.n_streams} user audio streams, mean {info.mean_conversation_s:.1f} s, "
+                f"rendered with {info.engine.get('name', tts)} in {watch.elapsed_s:.1f} s")
+    for note in info.notes:
+        output.line(f"note: {note}")
+    output.document({"suite_dir": str(folder), **info.model_dump(mode="json")})
+    return 0

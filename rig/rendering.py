@@ -1,0 +1,37 @@
+"""Lets a suite be spoken by any engine of `audio.synthesis`; small enough to send to workers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audio import align, synthesis
+from audio.synthesis import RenderedSegment
+
+
+@functools.cache
+def _engine(name: str) -> synthesis.Engine:
+    return synthesis.engine(name)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRenderer:
+    """Implements `probes.segments.SegmentRenderer`. Holds a name; each process loads its own."""
+
+    name: str
+
+    @property
+    def engine(self) -> Mapping[str, str]:
+        return {**_engine(self.name).facts(), **synthesis.rendering_facts()}
+
+    @property
+    def aligner(self) -> Mapping[str, str]:
+        return align.facts()
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        return _engine(self.name).voices()
+
+    def render(self, text: str, voice: str, seed: int) -> RenderedSegment:
+        return synthesis.render_segment(text, _engine(self.name), voice, seed)
