@@ -14,6 +14,7 @@ import numpy as np
 from audio.buffers import Int16, pcm16_to_float
 from audio.edges import measure_edges
 from audio.errors import SynthesisError
+from audio.synthesis import construction_key
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 from probes.expand import PlannedSegment, PlannedStream
 from probes.gates import GateFailure, allowed_range_s
@@ -74,18 +75,26 @@ def assemble(segments: tuple[PlannedSegment, ...], spoken: Mapping[str, SpokenSe
     return Turn(np.concatenate(pieces), tuple(out))
 
 
-def construction_sha256(stream: PlannedStream, voice: str, engine: Mapping[str, str]) -> str:
-    """Hash of what a stream is made from: texts, silences, voice, seeds, engine and settings.
+SETTING_PREFIX = "setting_"
+"""Entries of `SegmentRenderer.engine` that begin so are settings; they shape what is spoken."""
 
-    It holds across machines; nothing measured on audio is in it.
+
+def construction_sha256(stream: PlannedStream, voice: str, engine: Mapping[str, str]) -> str:
+    """Hash of what a stream is made from: texts, silences, voice, seeds, engine, its settings.
+
+    It holds across machines: of `engine` only `name`, `version` and settings are in it, and
+    nothing that was measured on audio.
     """
+    name, version = engine.get("name", "unnamed"), engine.get("version", "unknown")
 
     def turn(number: int, segments: tuple[PlannedSegment, ...]) -> list[dict[str, Any]]:
-        return [{"name": s.name, "silence_n": s.silence_n} if s.kind == "silence" else
-                {"name": s.name, "text": s.text,
-                 "seed": segment_seed(stream.base_id, number, s.name)} for s in segments]
+        return [{"name": s.name, "silence_n": s.silence_n} if s.text is None else
+                {"name": s.name, "speech": construction_key(
+                    s.text, name, version, voice, segment_seed(stream.base_id, number, s.name))}
+                for s in segments]
 
-    return sha256_json({"rate_hz": SESSION_RATE_HZ, "voice": voice, "engine": dict(engine),
+    return sha256_json({"settings": {k: v for k, v in engine.items()
+                                     if k.startswith(SETTING_PREFIX)},
                         "turn1": turn(1, stream.turn1), "turn2": turn(2, stream.turn2)})
 
 

@@ -111,7 +111,7 @@ def _case(suite: Suite, cell: Cell, conversation: Conversation, stream_id: str, 
     line: str | None = None
     if level == "L4a":
         contradiction = cell.contradiction
-        index = variant_index(suite.roles.index(role), structure.hash_name, instance)
+        index = variant_index(suite.roles.index(role), structure.id, instance)
         line = suite.contradictions[contradiction].variants[index]
     elif level == "L4b":
         if not cell.safety:

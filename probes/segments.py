@@ -55,8 +55,9 @@ class Rendered(Protocol):
 class SegmentRenderer(Protocol):
     """What `build_suite` needs of a speech engine.
 
-    `engine` and `aligner` identify what renders and aligns (`name`, `version`, and every setting
-    that changes the sound), as text; `voices` is never empty and its order is fixed. With more
+    `engine` and `aligner` identify what renders and aligns, as text: `name`, `version`, every
+    setting that changes the sound under a key that begins with `setting_`, and whatever else
+    decides the bytes on this machine. `voices` is never empty and its order is fixed. With more
     than one job the renderer must survive pickling.
     """
 

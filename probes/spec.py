@@ -228,11 +228,6 @@ class ProbeStructure(SpecModel):
         """The speech segments of turn 2, in order, without the L4b variant's."""
         return tuple(s for s in self.segments if s.kind == "speech")
 
-    @property
-    def hash_name(self) -> str:
-        """The string whose characters select the L4a variant: `C1`..`C4` or the full probe id."""
-        return self.id
-
 
 def _check_edges(rule: ScoringRule, names: set[str]) -> None:
     known = names | {"turn2"}
@@ -392,6 +387,10 @@ class Suite:
     safety: Mapping[tuple[str, str], SafetyContradiction]
     conversations: Mapping[str, Conversation]
     origins: Mapping[str, Origin] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
 
     def role(self, role_id: str) -> Role:
         return next(r for r in self.roles if r.id == role_id)

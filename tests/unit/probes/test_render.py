@@ -178,7 +178,10 @@ def test_construction_hash_depends_on_the_spec_and_not_on_the_samples(
     sample = "R1-A-1"
     assert other.streams[sample].construction_sha256 == base.streams[sample].construction_sha256
     assert other.streams[sample].turn2.audio_sha256 != base.streams[sample].turn2.audio_sha256
-    build_suite(suite, tmp_path / "set", ToneEngine(settings={"speed": "2"}))
+    build_suite(suite, tmp_path / "machine", ToneEngine(settings={"fft": "scipy 9"}))
+    assert (load_built(tmp_path / "machine").info.construction_sha256
+            == base.info.construction_sha256)
+    build_suite(suite, tmp_path / "set", ToneEngine(settings={"setting_speed": "2"}))
     assert load_built(tmp_path / "set").info.construction_sha256 != base.info.construction_sha256
 
 
