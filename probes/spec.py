@@ -7,6 +7,7 @@ an edge. Source of the fields: seed 002, appendices B and G.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -204,6 +205,9 @@ class ProbeStructure(SpecModel):
             raise ValueError(f"id must begin with {self.role}_{self.label}, got {self.id}")
         if (self.delivery.mode == "barge_in") != (self.delivery.barge_in_after_s is not None):
             raise ValueError("barge_in_after_s belongs to delivery mode barge_in, and only there")
+        after_s = self.delivery.barge_in_after_s
+        if after_s is not None and not 0 <= after_s <= 60:
+            raise ValueError(f"barge_in_after_s must lie in 0 to 60, got {after_s}")
         speech = {s.name for s in self.segments if s.kind == "speech"}
         if unknown := set(self.target_from) - speech:
             raise ValueError(f"target_from must name speech segments, got {sorted(unknown)}")
@@ -260,6 +264,10 @@ class Cell(SpecModel):
         given = {k for k, v in self.params.model_dump().items() if v is not None}
         if extra := given - PARAMS_OF_ACTION[self.action]:
             raise ValueError(f"{self.action} reads no {', '.join(sorted(extra))}")
+        for key in given:
+            value = getattr(self.params, key)
+            if not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{key} must be positive and finite, got {value}")
         return self
 
 
@@ -328,7 +336,13 @@ class SuiteFile(SpecModel):
     l0_instances: tuple[int, ...]
     matched_audio: MatchedAudio | None = None
     turn1_target_s: Range
-    words_per_second: tuple[float, float]
+    words_per_second: Range
+
+    @model_validator(mode="after")
+    def _levels_once(self) -> SuiteFile:
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("each level stands once")
+        return self
 
 
 class RolesFile(SpecModel):

@@ -59,14 +59,6 @@ def edge_s(edge: str, positions: Positions, turn2_n: int) -> float:
     return n_to_s(at_n, SESSION_RATE_HZ) + (float(plus) if plus else 0.0)
 
 
-def speech_edges(rule: ScoringRule, positions: Positions) -> tuple[str, ...]:
-    """Names of the segments at whose edges the rule's windows begin or end without an offset."""
-    edges = [rule.start, rule.end, *(e for w in rule.alternates.values()
-                                     for e in (w.start, w.end))]
-    return tuple(dict.fromkeys(e.split(".")[0] for e in edges
-                               if " + " not in e and e.split(".")[0] in positions))
-
-
 def _window(rule: WindowRule, positions: Positions, turn2_n: int, name: str) -> WindowSpec:
     start_s = edge_s(rule.start, positions, turn2_n)
     end_s = edge_s(rule.end, positions, turn2_n)

@@ -7,7 +7,7 @@ import pytest
 from probes.loader import load_suite
 from probes.manifest import WindowSpec
 from probes.spec import ScoringRule
-from probes.windows import edge_s, place, speech_edges
+from probes.windows import edge_s, place
 
 SUITE = load_suite("dsb-ifeval")
 
@@ -138,8 +138,3 @@ def test_an_empty_window_is_refused_not_repaired() -> None:
     rule = ScoringRule(start="lead.end", end="lead.end")
     with pytest.raises(ValueError, match="expected a start before its end"):
         place(rule, {"lead": (0, 10)}, 10)
-
-
-def test_speech_edges_names_segments_without_offsets() -> None:
-    rule = SUITE.probe_of("R1", "A").scoring["INTERRUPT"]
-    assert speech_edges(rule, TRIGGERED[0]) == ("trigger", "continuation")
