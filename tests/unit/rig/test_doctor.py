@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections import namedtuple
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from rig import cli, doctor
+from rig import cli, doctor, doctor_trials
 from rig.commands import doctor as doctor_command
 from rig.doctor import Check, examine, healthy, requirement, run_trial
 
@@ -43,7 +45,7 @@ def test_this_environment_is_healthy(tmp_path: Path) -> None:
 
 def test_every_trial_is_shown(tmp_path: Path, no_trials: None) -> None:
     shown = [check.detail for check in examine(tmp_path, {})]
-    for name in doctor.TRIALS:
+    for name in doctor_trials.TRIALS:
         assert name in shown
 
 
@@ -182,6 +184,38 @@ def test_an_old_python_is_broken(
     monkeypatch.setattr(sys, "version_info", (3, 10, 13, "final", 0))
     check = _by_name(examine(tmp_path, {}))["Python"]
     assert (check.status, check.detail) == ("broken", "3.10.13")
+
+
+def test_the_doctor_starts_where_numpy_is_missing(shadow: Path) -> None:
+    (shadow / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\")\n")
+    answer = subprocess.run([sys.executable, "-P", "-m", "rig.cli", "doctor", "--json"],
+                            capture_output=True, text=True, check=False, timeout=120)
+    assert answer.returncode == 2, answer.stderr
+    checks = {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
+    assert checks["numpy"]["status"] == "missing"
+    assert "numpy>=" in checks["numpy"]["fix"]
+    assert checks["Python"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(("versions", "status", "detail"), [
+    ({"a": "1.0", "b": "2.5"}, "ok", "2 of 2 installed"),
+    ({"a": "1.1", "b": "2.5"}, "missing", "a==1.0: 1.1 installed"),
+    ({"a": "1.0"}, "missing", "b>=2: not installed"),
+])
+def test_default_dependencies(
+    monkeypatch: pytest.MonkeyPatch, versions: dict[str, str], status: str, detail: str
+) -> None:
+    def version(name: str) -> str:
+        if name not in versions:
+            raise metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(metadata, "requires", lambda name: [
+        "a==1.0", "b>=2; python_version >= '3'", "c>=3; extra == 'dev'"])
+    monkeypatch.setattr(metadata, "version", version)
+    check = doctor._dependencies()
+    assert (check.status, check.detail) == (status, detail)
+    assert (check.fix is None) == (status == "ok")
 
 
 def test_requirements_come_from_the_installed_metadata() -> None:
