@@ -7,6 +7,8 @@ case done. A last line cut in half by a crash is repaired when the ledger is ope
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterable
@@ -50,6 +52,11 @@ class Ledger:
                              f"{error.strerror}") from error
         try:
             self._load()
+            _flush_folder(path.parent)
+        except OSError as error:
+            os.close(self._fd)
+            raise InputError(f"{path}: cannot read or repair the ledger: "
+                             f"{error.strerror}") from error
         except BaseException:
             os.close(self._fd)
             raise
@@ -78,11 +85,12 @@ class Ledger:
         try:
             written = os.write(self._fd, line)
             if written != len(line):
-                raise OSError(28, "No space left on device")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._fd)
         except OSError as error:
             # A half line would be repaired on resume; do not leave it when it can be helped.
-            self._truncate(size)
+            with contextlib.suppress(OSError):
+                self._truncate(size)
             raise InputError(f"{self._path}: cannot append to the ledger: {error.strerror}; free "
                              "space, then run again with --resume") from error
 
@@ -100,6 +108,16 @@ class Ledger:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         os.close(self._fd)
+
+
+def _flush_folder(path: Path) -> None:
+    """Make the name of a new ledger last. Some file systems cannot flush a folder."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def parse(data: bytes, path: Path) -> list[Attempt]:

@@ -7,7 +7,8 @@ decides what the user says. The orchestrator never suppresses, cuts or delays mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,7 @@ from adapters.base import (
     TextDelta,
 )
 from audio.buffers import Float32
-from audio.errors import InfrastructureError
+from audio.errors import InfrastructureError, RigError
 from audio.resample import resample
 from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns
 from audio.vad import VadSettings
@@ -47,7 +48,12 @@ from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule, mix
 
 SESSION_SLACK_S = 30.0
 """A session that has not ended this long after its schedule must have is a fault of ours or of
-the connection: a send or a close hangs."""
+the connection: a send hangs."""
+CLOSE_S = 10.0
+"""How long a session may take to close. Nothing is recorded any more by then."""
+MAX_SAMPLE = 10.0
+"""Samples beyond this (20 dB over full scale) are no audio; PCM16 numbers taken for floats are.
+Ours."""
 
 
 @dataclass(slots=True)
@@ -75,12 +81,14 @@ class SessionFailedError(InfrastructureError):
 class _Log:
     """Event log with sequence numbers; feeds the heard track as it grows."""
 
-    def __init__(self, heard: HeardTrack) -> None:
+    def __init__(self, heard: HeardTrack, clock: SessionClock) -> None:
         self.events: list[Event] = []
         self.received: list[Float32] = []
         self.received_n = 0
         self.failure: str | None = None
         self._heard = heard
+        self._clock = clock
+        self._last_audio_ns = 0
 
     def user(self, t_ns: int, name: str) -> None:
         self.events.append(UserEvent(seq=len(self.events), t_ns=t_ns, name=name))
@@ -89,9 +97,11 @@ class _Log:
         seq = len(self.events)
         match event:
             case AudioReceived(t_ns, samples, response_id):
-                if not np.isfinite(samples).all():
-                    self.fail(t_ns, "the system sent non-finite samples")
+                problem = self._refusal(t_ns, samples)
+                if problem is not None:
+                    self.fail(t_ns, problem)
                     return
+                self._last_audio_ns = t_ns
                 self.received.append(samples)
                 self.received_n += len(samples)
                 self._heard.audio(t_ns, samples, response_id)
@@ -117,13 +127,34 @@ class _Log:
                 if severity == "infrastructure":
                     self.fail(t_ns, reason)
                 else:
-                    self.events.append(FaultEvent(seq=seq, t_ns=t_ns, severity=severity,
-                                                  reason=reason))
+                    self.trouble(t_ns, reason)
+
+    def _refusal(self, t_ns: int, samples: Float32) -> str | None:
+        """Why a chunk cannot be placed on the heard track; a wrong place is a wrong number."""
+        now_ns = self._clock.now_ns()
+        if not isinstance(samples, np.ndarray):
+            return f"the adapter gave audio as {type(samples).__name__}, expected a float32 array"
+        if samples.dtype != np.float32 or samples.ndim != 1:
+            return (f"the adapter gave audio of type {samples.dtype} and shape {samples.shape}, "
+                    "expected float32 (n,)")
+        if not np.isfinite(samples).all():
+            return "the system sent non-finite samples"
+        if len(samples) and float(np.abs(samples).max()) > MAX_SAMPLE:
+            return f"the system sent samples beyond {MAX_SAMPLE:g} times full scale"
+        if not self._last_audio_ns <= t_ns <= now_ns:
+            return (f"the adapter gave audio stamped {t_ns} ns, expected a time from "
+                    f"{self._last_audio_ns} (the audio before it) to {now_ns} (now)")
+        return None
 
     def fail(self, t_ns: int, reason: str) -> None:
         self.events.append(FaultEvent(seq=len(self.events), t_ns=t_ns, severity="infrastructure",
                                       reason=reason))
         self.failure = self.failure or reason
+
+    def trouble(self, t_ns: int, reason: str) -> None:
+        """Something went wrong that no verdict depends on."""
+        self.events.append(FaultEvent(seq=len(self.events), t_ns=t_ns, severity="transparent",
+                                      reason=reason))
 
 
 async def play(
@@ -144,32 +175,78 @@ async def play(
     heard = HeardTrack(capabilities.output_rate_hz,
                        reports_done=capabilities.reports_response_done, settings=vad)
     schedule = UserSchedule(plan, heard, bounds)
-    log = _Log(heard)
+    log = _Log(heard, clock)
     state = _Progress(user=[], late_ns=[])
     limit_s = schedule.longest_s + SESSION_SLACK_S
+    failure: str | None = None
+    closing = AsyncExitStack()
     try:
-        async with asyncio.timeout(limit_s), adapter.session(config, clock) as session:
+        async with asyncio.timeout(limit_s):
+            with _foreign("opening the session"):
+                session = await closing.enter_async_context(adapter.session(config, clock))
             clock.start()
-            receiver = asyncio.create_task(_receive(session, log, clock))
-            try:
+            async with _receiving(session, log, clock) as receiver:
                 await _send(session, schedule, log, clock, capabilities.input_rate_hz, state,
                             receiver, on_progress)
-            finally:
-                receiver.cancel()
-                await asyncio.gather(receiver, return_exceptions=True)
-    except TimeoutError as error:
-        raise SessionFailedError(
-            f"the session had not ended after {limit_s:.0f} s: a send or the connection hangs",
-            _played(schedule, log, state)) from error
+    except TimeoutError:
+        failure = f"the session had not ended after {limit_s:.0f} s: a send or the connection hangs"
     except InfrastructureError as error:
-        if isinstance(error, SessionFailedError):
-            raise
-        raise SessionFailedError(str(error), _played(schedule, log, state)) from error
-    if log.failure is not None:
-        raise SessionFailedError(log.failure, _played(schedule, log, state))
+        failure = str(error)
+    finally:
+        await _close(closing, log, clock)
+    failure = failure or log.failure
     played = _played(schedule, log, state)
+    if failure is not None:
+        raise SessionFailedError(failure, played)
     assert played is not None
     return played
+
+
+@contextmanager
+def _foreign(what: str) -> Iterator[None]:
+    """Whatever an adapter raises is a fault of its session, never of the model or of the rig.
+
+    Our own errors pass: an adapter that says `InputError` is configured wrongly, and trying again
+    will not help.
+    """
+    try:
+        yield
+    except RigError:
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise InfrastructureError(f"{what} failed: CancelledError inside the adapter") from error
+    except Exception as error:
+        detail = f": {error}" if str(error) else ""
+        raise InfrastructureError(f"{what} failed: {type(error).__name__}{detail}") from error
+
+
+@asynccontextmanager
+async def _receiving(session: Session, log: _Log,
+                     clock: SessionClock) -> AsyncIterator[asyncio.Task[None]]:
+    """The receiver runs beside the block; a defect of ours in it is raised, never lost."""
+    receiver = asyncio.create_task(_receive(session, log, clock))
+    try:
+        yield receiver
+    finally:
+        receiver.cancel()
+        await asyncio.wait([receiver], timeout=CLOSE_S)
+    if receiver.done() and not receiver.cancelled():
+        receiver.result()
+
+
+async def _close(closing: AsyncExitStack, log: _Log, clock: SessionClock) -> None:
+    """Close the session. What goes wrong here touches nothing that was recorded: it is logged."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            with _foreign("closing the session"):
+                await closing.aclose()
+    except TimeoutError:
+        log.trouble(clock.now_ns(), f"the session was not closed after {CLOSE_S:g} s")
+    except RigError as error:
+        log.trouble(clock.now_ns(), str(error))
 
 
 @dataclass(slots=True)
@@ -188,8 +265,18 @@ def _played(schedule: UserSchedule, log: _Log, state: _Progress) -> Played | Non
 
 
 async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
-    async for event in session.events():
-        log.agent(event)
+    try:
+        with _foreign("receiving"):
+            events = aiter(session.events())
+        while True:
+            with _foreign("receiving"):
+                event = await anext(events, None)
+            if event is None:
+                break
+            log.agent(event)
+    except RigError as error:
+        log.fail(clock.now_ns(), str(error))
+        return
     log.fail(clock.now_ns(), "the session ended before the schedule did")
 
 
@@ -210,12 +297,11 @@ async def _send(
     while True:
         deadline_ns = k * FRAME_NS
         await clock.sleep_until(deadline_ns)
-        if receiver.done() and not receiver.cancelled() and receiver.exception() is not None:
-            raise InfrastructureError(f"receiving failed: {receiver.exception()}")
-        if log.failure is not None:
+        if log.failure is not None or receiver.done():
             return
         if waiting is not None:
-            await session.send(wire.frame(k - 1, schedule.turn2_onset_n))
+            with _foreign("sending"):
+                await session.send(wire.frame(k - 1, schedule.turn2_onset_n))
             state.late_ns.append(clock.now_ns() - deadline_ns)
             state.user.append(waiting)
         # The frame is made when its media time begins and sent when it is complete, like a
@@ -275,5 +361,6 @@ class _Cues:
             if at_n is None or at_n >= end_n:
                 return
             self._log.user(n_to_ns(at_n, SESSION_RATE_HZ), self._names[0])
-            self._session.cue(self._names.pop(0))
+            with _foreign("a cue"):
+                self._session.cue(self._names.pop(0))
 

@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import multiprocessing
-import os
-import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from adapters import registry
 from adapters.base import Adapter, CaseHint, SessionConfig
@@ -33,7 +27,17 @@ from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
 from rig.orchestrator import play
 from rig.recorder import adapter_facts, write_session
 from rig.schedule import Bounds, Plan
-from rig.store import RunFolder, RunInfo, RunLock, cases_text, software_versions
+from rig.store import (
+    RunFolder,
+    RunInfo,
+    RunLock,
+    cases_text,
+    differences,
+    make_folder,
+    remove_leftovers,
+    software_versions,
+)
+from rig.workers import make_pool, result, submit
 
 MAX_VOID_RERUNS = 2
 """Contract: a session over its timing budget is run again at most twice."""
@@ -206,8 +210,10 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
     adapter = registry.create(request.adapter, request.settings)
     clock = choose_clock(adapter, request.clock)
     info = run_info(request, built.info, built.streams, adapter, clock)
-    _open_folder(request, info)
-    with RunLock(request.run), Ledger(request.run.ledger_path) as ledger:
+    _check_folder(request, info)
+    make_folder(request.run.path)
+    # Looked at again under the lock: another rig may have come first.
+    with RunLock(request.run), _opened(request, info) as ledger:
         settled = finished(ledger.attempts)
         jobs = [
             Job(case, built.streams[case.stream_id], trial, request.suite_dir, request.run,
@@ -235,28 +241,28 @@ def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
     return attempt.status != "done" or job.run.record_path(*job.key).exists()
 
 
-def _open_folder(request: RunRequest, info: RunInfo) -> None:
+def _check_folder(request: RunRequest, info: RunInfo) -> None:
+    """Raise `InputError` unless the folder is free, or holds this very run and may be resumed."""
     run = request.run
     if not run.exists():
-        if run.path.exists() and not run.path.is_dir():
-            raise InputError.expected("a folder", got="a file", where=run.path)
-        run.create(info, request.cases)
+        run.check_free()
         return
     if not request.resume:
         raise InputError(f"{run.path}: holds a run already; add --resume to go on with it, or "
                          "choose another --out")
-    before = run.read_info()
-    for name in RunInfo.model_fields:
-        old, new = getattr(before, name), getattr(info, name)
-        if old != new:
-            raise InputError(f"{run.path}: cannot resume: {name} was {_short(old)}, now "
-                             f"{_short(new)}; choose another --out")
-    run.create(info, request.cases)
+    found = differences(run.read_info(), info)
+    if found:
+        more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+        raise InputError(f"{run.path}: cannot resume: {'; '.join(found[:3])}{more}; choose "
+                         "another --out")
 
 
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def _opened(request: RunRequest, info: RunInfo) -> Ledger:
+    """The run's ledger, with the plan beside it and what a killed process left removed."""
+    _check_folder(request, info)
+    request.run.create(info, request.cases)
+    remove_leftovers(request.run.rec_dir)
+    return Ledger(request.run.ledger_path)
 
 
 class _Player:
@@ -312,23 +318,22 @@ class _Player:
     def _play_pool(self, todo: Sequence[Job]) -> None:
         queue = deque(todo)
         running: dict[Future[Outcome], Job] = {}
-        context = multiprocessing.get_context("spawn")
         workers = min(self._request.jobs, max(1, len(todo)))
-        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_init_worker)
+        pool = make_pool(workers)
         try:
             while queue or running:
                 # Two jobs a worker: enough to keep it busy, few enough to stop quickly.
                 while queue and len(running) < 2 * workers:
                     job = queue.popleft()
-                    running[pool.submit(play_job, job)] = job
+                    running[submit(pool, play_job, job)] = job
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     job = running.pop(future)
-                    if self._book(job, _result(future)):
+                    if self._book(job, result(future)):
                         queue.append(job)
         except KeyboardInterrupt:
             for future, job in running.items():
                 if not future.cancel():
-                    self._book(job, _result(future))
+                    self._book(job, result(future))
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -346,23 +351,3 @@ class _Player:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._request.jobs, len(todo))):
                 group.create_task(work())
-
-
-def _result(future: Future[Outcome]) -> Outcome:
-    try:
-        return future.result()
-    except BrokenProcessPool as error:
-        raise InfrastructureError("a worker process died (out of memory or killed); finished cases "
-                                  "are kept, go on with --resume") from error
-
-
-def _init_worker() -> None:
-    """Ctrl-C is the parent's to handle; a worker whose parent was killed ends itself."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        def watch() -> None:
-            parent.join()
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True, name="parent-watch").start()

@@ -6,10 +6,8 @@ and is done for every threshold. What could not be measured is `unscored` with t
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +22,7 @@ from rig.record import SessionRecord
 from rig.store import RunFolder
 from rig.tracks import Track, analyse_tracks, check_files, make_track
 from rig.transcript import heard_transcript
+from rig.workers import make_pool, result, submit
 from verifiers.decide import decide
 from verifiers.measurement import Measurement, measure
 from verifiers.scene import Action, CaseParams, Scene, Window
@@ -190,9 +189,14 @@ def _measure_chunks(run: RunFolder, done: Sequence[Identity], vad: VadSettings, 
         for chunk in chunks:
             yield measure_records(run, chunk, vad)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(chunks)), mp_context=context) as pool:
-        yield from pool.map(measure_records, [run] * len(chunks), chunks, [vad] * len(chunks))
+    with make_pool(min(jobs, len(chunks))) as pool:
+        futures = [submit(pool, measure_records, run, chunk, vad) for chunk in chunks]
+        try:
+            for future in futures:
+                yield result(future)
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 def verdict_of(row: Measured, thresholds: Thresholds) -> Verdict:

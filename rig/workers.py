@@ -1,0 +1,71 @@
+"""Processes that work for one `rig`: they leave Ctrl-C to it and end when it ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from audio.errors import InfrastructureError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def make_pool(workers: int) -> ProcessPoolExecutor:
+    """A pool of fresh interpreters: nothing is inherited but what a job carries."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"),
+                               initializer=_begin)
+
+
+def submit(pool: ProcessPoolExecutor, function: Callable[P, T], *args: P.args,
+           **kwargs: P.kwargs) -> Future[T]:
+    """Like `pool.submit`, which may start a process. Raises like `result`."""
+    with _interrupts_held_back(), _dead_worker():
+        return pool.submit(function, *args, **kwargs)
+
+
+def result(future: Future[T]) -> T:
+    """Like `future.result()`. Raises `InfrastructureError` when the process has died."""
+    with _dead_worker():
+        return future.result()
+
+
+@contextmanager
+def _dead_worker() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise InfrastructureError("a worker process died (out of memory or killed); what was "
+                                  "finished is kept, a run goes on with --resume") from error
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A terminal sends Ctrl-C to every process. One that is still importing would die of it with
+    a traceback, so a new process inherits a blocked signal; ours is delivered afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True, name="parent-watch").start()
