@@ -1,0 +1,78 @@
+"""Fixtures shared by the tests of the whole chain."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).parent / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import rig_testkit as kit  # noqa: E402
+
+from rig import cli  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a call of the command line gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The one line of a usage or input error; fails the test when there is more or less."""
+        assert self.code == 2, (self.code, self.err)
+        assert self.out == ""
+        lines = [line for line in self.err.splitlines()
+                 if not re.match(r"(run|score|rescore)( \S+)?: \d+/\d+", line)]
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("rig: error: ")
+        return lines[0]
+
+
+@pytest.fixture
+def call_rig(capsys: pytest.CaptureFixture[str]) -> Callable[..., Called]:
+    """The command line in this process: `call_rig("run", suite, "--adapter", "silent")`."""
+
+    def call(*arguments: object) -> Called:
+        capsys.readouterr()
+        code = cli.main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return Called(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def small_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine cases, one an action, with short turns of real speech. Read only."""
+    return kit.write_small_suite(tmp_path_factory.mktemp("suite") / "small")
+
+
+@pytest.fixture(scope="session")
+def tiny_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three of them: LISTEN, TAKE_TURN, BACKCHANNEL. Read only."""
+    return kit.write_small_suite(tmp_path_factory.mktemp("suite") / "tiny",
+                                 ("LISTEN", "TAKE_TURN", "BACKCHANNEL"))
+
+
+@pytest.fixture
+def add_adapter(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, kit.StubAdapter], None]:
+    """Makes an adapter of the test known to the registry, for this process (`--jobs 1`)."""
+    module = ModuleType("adapters_of_this_test")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def add(name: str, adapter: kit.StubAdapter) -> None:
+        kit.register(name, adapter, monkeypatch.setitem, module)
+
+    return add
