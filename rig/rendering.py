@@ -23,11 +23,11 @@ class EngineRenderer:
 
     @property
     def engine(self) -> Mapping[str, str]:
-        return {**_engine(self.name).facts(), **synthesis.rendering_facts()}
+        return _engine(self.name).facts()
 
     @property
     def aligner(self) -> Mapping[str, str]:
-        return align.facts()
+        return align.aligner_facts()
 
     @property
     def voices(self) -> tuple[str, ...]:
