@@ -24,6 +24,7 @@ _WHERE: dict[str, str] = {
     "random": "adapters.simulated.catalog:RANDOM",
     "oracle": "adapters.simulated.catalog:ORACLE",
     "inverse": "adapters.simulated.catalog:INVERSE",
+    "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""
 

@@ -1,0 +1,366 @@
+"""Moves the bytes of a wire protocol over a WebSocket, and knows nothing of what they mean.
+
+connect -> ready gate -> stream both ways -> close. Everything is bounded: the handshake, the gate,
+each message, what waits unread, what waits unsent, the close. Trouble of the connection becomes
+`InfrastructureError` before the session is ready and a `Fault` afterwards, with its cause.
+
+A message is stamped when it is taken off the socket, before anything of it is decoded. The session
+clock starts after the gate, so what arrives during it carries the time 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket as sockets
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import Close
+
+from adapters.base import AgentEvent, Clock, Fault, StateChanged
+from adapters.peer import Peer, Redactor, is_loopback
+from adapters.wire.base import Message, Wire
+from adapters.wire.payload import excerpt
+from audio.buffers import Float32
+from audio.errors import InfrastructureError
+from audio.timebase import NS_PER_MS
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Longest message taken. The largest that OpenAI documents is 15 MiB (an append)."""
+MAX_UNREAD_MESSAGES = 4_096
+MAX_UNREAD_BYTES = 64 * 1024 * 1024
+"""What may wait to be read by the rig. Ours: a burst of minutes of audio; more means that nobody
+reads."""
+MAX_UNSENT_FRAMES = 25
+"""User audio that waits for the network. Ours: half a second; a system that hears the user that
+late has not been tested fairly."""
+SEND_LAG_MS = 40
+"""From here on a wait for the network is written into the log: the lateness that the timing
+certificate allows near a window (contract)."""
+SEND_WAIT_S = 0.015
+"""A send waits so long for its frame to be handed to the socket, so that the timing certificate
+sees a slow network; the frame after it is due 20 ms later. Ours: the certificate's bound on p99."""
+LIBRARY_BUFFER_BYTES = 4_096
+SYSTEM_BUFFER_BYTES = 64 * 1024
+"""Unsent bytes that are kept without making a sender wait: by the library three frames of audio, by
+the system about a second (the protocol needs 70 kB/s). The defaults hide half a minute."""
+CLOSE_S = 2.0
+"""How long the closing handshake may take before the connection is dropped. Ours."""
+
+_HINTS = {
+    1000: "the server ended the session",
+    1001: "the server went away, or the session is over its time limit",
+    1008: "policy: often a refused key or model",
+    1009: "a message was too big",
+    1011: "an error inside the server",
+    1012: "the server restarts",
+    1013: "the server is overloaded, try again later",
+}
+_STATUS_HINTS = {
+    400: "bad request: often an unknown model",
+    401: "the key was refused",
+    403: "the key may not use this model or region",
+    404: "wrong address or unknown model",
+    429: "rate limit or quota",
+}
+
+
+class ConnectionRefusedByPeerError(InfrastructureError):
+    """The handshake was answered with an HTTP status; `retry_after_s` where the peer gave one."""
+
+    def __init__(self, message: str, status: int, retry_after_s: float | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class _Connect(connect):
+    """Follows no redirect: the key goes to the address that was given and to no other."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def _silent_logger() -> logging.Logger:
+    """The library writes request headers, the key among them, at level DEBUG: not with this one."""
+    logger = logging.Logger("adapters.websocket")
+    logger.disabled = True
+    return logger
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    message: Message
+    since_ns: int
+    written: asyncio.Future[None] | None = None
+
+
+class WebSocketSession:
+    """A live connection as a session. Made by `open_session`."""
+
+    def __init__(
+        self, socket: ClientConnection, wire: Wire, clock: Clock, redact: Redactor
+    ) -> None:
+        self._socket = socket
+        self._wire = wire
+        self._clock = clock
+        self._redact = redact
+        self._incoming: deque[tuple[int, bytes] | AgentEvent] = deque()
+        self._incoming_bytes = 0
+        self._news = asyncio.Event()
+        self._outgoing: deque[_Outgoing] = deque()
+        self._unsent_frames = 0
+        self._to_write = asyncio.Event()
+        self._failure: str | None = None
+        self._closed = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # what the rig does
+
+    async def send(self, frame: Float32) -> None:
+        """Hand over one frame; waits at most 15 ms for the network, whatever its state.
+
+        Raises `InfrastructureError` once the session is over or the network takes user audio too
+        slowly, `ValueError` for a frame of another shape.
+        """
+        if self._closed:
+            raise InfrastructureError("send: the session is closed")
+        if self._failure is not None:
+            raise InfrastructureError(self._failure)
+        messages = self._wire.audio(frame)
+        if self._unsent_frames >= MAX_UNSENT_FRAMES:
+            self._end(f"the network takes user audio too slowly: {self._unsent_frames} frames of "
+                      f"20 ms wait, expected fewer than {MAX_UNSENT_FRAMES}")
+            raise InfrastructureError(self._failure or "")
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for message in messages[:-1]:
+            self._queue(message)
+        self._queue(messages[-1], written)
+        self._unsent_frames += 1
+        await asyncio.wait([written], timeout=SEND_WAIT_S)
+
+    async def events(self) -> AsyncIterator[AgentEvent]:
+        """What the system does, in order of arrival; the last one is the fault that ended it."""
+        while True:
+            while self._incoming:
+                for event in self._take(self._incoming.popleft()):
+                    yield self._redact.event(event)
+                # A burst must not keep the sender from its deadlines.
+                await asyncio.sleep(0)
+            if self._closed or self._failure is not None:
+                return
+            self._news.clear()
+            await self._news.wait()
+
+    def cue(self, name: str) -> None:
+        """Nothing: a real system is told nothing of the schedule."""
+
+    async def close(self) -> None:
+        """End the session within `CLOSE_S`, whatever the peer does; again and again if you like."""
+        if self._closed:
+            return
+        self._closed = True
+        self._news.set()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _close(self._socket, self._wire.closing())
+
+    # between the rig and the socket
+
+    def start(self, early: list[AgentEvent]) -> None:
+        """Begin to move messages; `early` is what the gate brought."""
+        self._incoming.extend(early)
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+
+    def _take(self, item: tuple[int, bytes] | AgentEvent) -> tuple[AgentEvent, ...]:
+        if not isinstance(item, tuple):
+            return (item,)
+        t_ns, data = item
+        self._incoming_bytes -= len(data)
+        output = self._wire.receive(data, t_ns)
+        for message in output.messages:
+            self._queue(message)
+        return output.events
+
+    def _queue(self, message: Message, written: asyncio.Future[None] | None = None) -> None:
+        self._outgoing.append(_Outgoing(message, self._clock.now_ns(), written))
+        self._to_write.set()
+
+    def _end(self, reason: str) -> None:
+        """The session is over, for this reason; the first one counts."""
+        if self._failure is None and not self._closed:
+            self._failure = self._redact(reason)
+            self._incoming.append(Fault(self._clock.now_ns(), "infrastructure", self._failure))
+            self._news.set()
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                data = await self._socket.recv(decode=False)
+            except ConnectionClosed as error:
+                self._end(closed_by(error))
+                return
+            t_ns = self._clock.now_ns()
+            self._incoming.append((t_ns, data))
+            self._incoming_bytes += len(data)
+            self._news.set()
+            if (len(self._incoming) > MAX_UNREAD_MESSAGES
+                    or self._incoming_bytes > MAX_UNREAD_BYTES):
+                self._end(f"{len(self._incoming)} messages of {self._incoming_bytes} bytes wait "
+                          f"unread, expected at most {MAX_UNREAD_MESSAGES} of {MAX_UNREAD_BYTES}")
+                return
+
+    async def _write(self) -> None:
+        behind = False
+        while True:
+            while self._outgoing:
+                out = self._outgoing.popleft()
+                try:
+                    await self._socket.send(out.message)
+                except ConnectionClosed as error:
+                    self._end(closed_by(error))
+                    return
+                if out.written is None:
+                    continue
+                self._unsent_frames -= 1
+                if not out.written.done():
+                    out.written.set_result(None)
+                lag_ms = (self._clock.now_ns() - out.since_ns) // NS_PER_MS
+                if lag_ms > SEND_LAG_MS and not behind:
+                    self._incoming.append(StateChanged(
+                        self._clock.now_ns(), "send_lag",
+                        f"a frame waited {lag_ms} ms for the network"))
+                    self._news.set()
+                behind = lag_ms > SEND_LAG_MS
+            self._to_write.clear()
+            await self._to_write.wait()
+
+
+@asynccontextmanager
+async def open_session(peer: Peer, wire: Wire, clock: Clock) -> AsyncIterator[WebSocketSession]:
+    """Connect, wait until the wire says that the peer is ready, and close at the end.
+
+    Raises `InfrastructureError` (`ConnectionRefusedByPeerError` for an HTTP answer) for everything
+    that goes wrong until then.
+    """
+    if clock.kind == "virtual":
+        raise InfrastructureError(f"{peer.uri}: a real peer cannot be reached in virtual time; "
+                                  "expected --clock real")
+    redact = Redactor(peer.secrets)
+    socket = await _connect(peer, redact)
+    try:
+        session = WebSocketSession(socket, wire, clock, redact)
+        session.start(await _gate(socket, peer, wire, redact))
+    except BaseException:
+        await _close(socket, ())
+        raise
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+async def _connect(peer: Peer, redact: Redactor) -> ClientConnection:
+    where = peer.uri.partition("?")[0]
+    host = urlsplit(peer.uri).hostname or ""
+    interval = peer.keepalive_s or None
+    try:
+        socket = await _Connect(
+            peer.uri, additional_headers=dict(peer.headers), logger=_silent_logger(),
+            proxy=None if is_loopback(host) else True, compression=None,
+            open_timeout=peer.open_timeout_s, close_timeout=CLOSE_S, max_size=MAX_MESSAGE_BYTES,
+            ping_interval=interval, ping_timeout=interval, write_limit=LIBRARY_BUFFER_BYTES)
+        socket.transport.get_extra_info("socket").setsockopt(
+            sockets.SOL_SOCKET, sockets.SO_SNDBUF, SYSTEM_BUFFER_BYTES)
+        return socket
+    except TimeoutError:
+        message = f"{where}: no WebSocket within {peer.open_timeout_s:g} s"
+    except InvalidStatus as error:
+        raise _refused(error, where, redact) from None
+    except (OSError, WebSocketException, ImportError) as error:
+        message = redact(f"{where}: cannot connect: {excerpt(str(error), 300)}")
+    # The causes hold the request, and with it the key: they are not chained.
+    raise InfrastructureError(message) from None
+
+
+def _refused(error: InvalidStatus, where: str, redact: Redactor) -> ConnectionRefusedByPeerError:
+    response = error.response
+    hint = _STATUS_HINTS.get(response.status_code, "")
+    retry_after_s = _seconds(response.headers.get("Retry-After"))
+    parts = [f"{where}: the server answered HTTP {response.status_code}"]
+    if hint:
+        parts.append(hint)
+    if retry_after_s is not None:
+        parts.append(f"retry after {retry_after_s:g} s")
+    if response.body:
+        parts.append(excerpt(response.body[:4096].decode("utf-8", "replace"), 300))
+    return ConnectionRefusedByPeerError(redact("; ".join(parts)), response.status_code,
+                                        retry_after_s)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A `Retry-After` in seconds; the other form, a date, is not read."""
+    return float(text) if text is not None and re.fullmatch(r"\d{1,6}", text.strip()) else None
+
+
+async def _gate(
+    socket: ClientConnection, peer: Peer, wire: Wire, redact: Redactor
+) -> list[AgentEvent]:
+    where = peer.uri.partition("?")[0]
+    events: list[AgentEvent] = []
+    try:
+        async with asyncio.timeout(peer.ready_timeout_s):
+            for message in wire.opening():
+                await socket.send(message)
+            while not wire.ready:
+                output = wire.receive(await socket.recv(decode=False), 0)
+                for event in output.events:
+                    if isinstance(event, Fault) and event.severity == "infrastructure":
+                        raise InfrastructureError(redact(f"{where}: not ready: {event.reason}"))
+                for message in output.messages:
+                    await socket.send(message)
+                events += output.events
+    except TimeoutError:
+        raise InfrastructureError(f"{where}: connected, but not ready within "
+                                  f"{peer.ready_timeout_s:g} s") from None
+    except ConnectionClosed as error:
+        raise InfrastructureError(redact(f"{where}: not ready: {closed_by(error)}")) from None
+    return events
+
+
+async def _close(socket: ClientConnection, last: tuple[Message, ...]) -> None:
+    """Close politely within `CLOSE_S`, and otherwise drop the connection."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            for message in last:
+                await socket.send(message)
+            await socket.close()
+    except (TimeoutError, ConnectionClosed):
+        pass
+    finally:
+        socket.transport.abort()
+        await socket.wait_closed()
+
+
+def closed_by(error: ConnectionClosed) -> str:
+    """Who closed the connection, with which code and reason, in one line."""
+    received, sent = error.rcvd, error.sent
+    if received is not None and (sent is None or error.rcvd_then_sent):
+        return f"the server closed the connection: {_close_text(received)}"
+    if sent is not None:
+        return f"the connection was given up: {_close_text(sent)}"
+    return "the connection broke off without a close (1006)"
+
+
+def _close_text(close: Close) -> str:
+    hint = _HINTS.get(int(close.code))
+    reason = f" {excerpt(close.reason, 120)!r}" if close.reason else ""
+    return f"{int(close.code)}{reason}{f' ({hint})' if hint else ''}"

@@ -1,0 +1,45 @@
+"""What every wire protocol looks like to the driver that moves its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from adapters.base import AgentEvent
+from audio.buffers import Float32
+
+Message = str | bytes
+"""One message to send: `str` goes out as a text frame, `bytes` as a binary one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What one received message amounts to, in order."""
+
+    events: tuple[AgentEvent, ...] = ()
+    messages: tuple[Message, ...] = ()
+
+
+class Wire(Protocol):
+    """One session's protocol state. Single use; never raises for what the peer sent."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the peer has accepted the session, so that its clock may start."""
+        ...
+
+    def opening(self) -> tuple[Message, ...]:
+        """What the client says first, before it has received anything."""
+        ...
+
+    def audio(self, frame: Float32) -> tuple[Message, ...]:
+        """One frame of user audio. Raises `ValueError` for a frame of another shape."""
+        ...
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        """One received message that arrived at `t_ns`; text or binary frame makes no difference."""
+        ...
+
+    def closing(self) -> tuple[Message, ...]:
+        """What the client says before it closes the connection."""
+        ...

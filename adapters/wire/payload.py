@@ -1,0 +1,103 @@
+"""Reading what a peer sent: JSON objects and base64 PCM16, within bounds, never trusted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+
+from audio.buffers import Float32, pcm16_to_float
+from audio.errors import InfrastructureError
+
+MAX_ID_CHARS = 256
+"""Ids of responses, items and events. Ours: real ones have some 30 characters."""
+
+
+class PayloadError(InfrastructureError):
+    """A message, or a field of one, that does not follow the protocol."""
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """A JSON object in UTF-8. Raises `PayloadError` for anything else, however nested or long."""
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError:
+        raise PayloadError("expected a JSON object, got one nested too deeply") from None
+    except ValueError as error:  # bad UTF-8, bad JSON, a number of thousands of digits
+        raise PayloadError(f"expected a JSON object, got {len(data)} bytes that are none: "
+                           f"{excerpt(str(error), 120)}") from None
+    if not isinstance(value, dict):
+        raise PayloadError(f"expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def at(value: object, *path: str) -> object:
+    """The value at a path of keys, `None` where any step is missing or no object."""
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def identifier(value: object, *path: str) -> str | None:
+    """An id at a path: a non-empty string of bounded length, else `None`."""
+    found = at(value, *path)
+    if isinstance(found, str) and 0 < len(found) <= MAX_ID_CHARS:
+        return found
+    return None
+
+
+def excerpt(value: object, limit: int = 200) -> str:
+    """One printable line of at most `limit` characters for logs and error messages."""
+    if isinstance(value, str):
+        text = value[: 4 * limit]
+    else:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+class Pcm16Stream:
+    """Base64 PCM16, little endian, in pieces that may split a sample.
+
+    A byte that is left over is carried to the next piece of the same `key` (a stream of audio).
+    """
+
+    def __init__(self) -> None:
+        self._carried: dict[str, bytes] = {}
+
+    def push(self, key: str, text: object) -> Float32:
+        """Decode one piece: float32 `(n,)`. Raises `PayloadError`; the carried byte is kept."""
+        if not isinstance(text, str):
+            raise PayloadError(f"expected base64 text, got {type(text).__name__}")
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise PayloadError(f"expected base64, got {len(text)} characters that are none: "
+                               f"{excerpt(str(error), 120)}") from None
+        if not data:
+            raise PayloadError("expected audio, got an empty piece")
+        data = self._carried.pop(key, b"") + data
+        if len(data) % 2:
+            self._carried[key] = data[-1:]
+            data = data[:-1]
+        return pcm16_to_float(np.frombuffer(data, dtype="<i2").astype(np.int16))
+
+    def carries(self, key: str) -> bool:
+        """Whether half a sample waits for its other byte."""
+        return key in self._carried
+
+    def end(self, prefix: str) -> bool:
+        """Streams whose key begins so are over; whether half a sample was left and is forgotten."""
+        left = [key for key in self._carried if key.startswith(prefix)]
+        for key in left:
+            del self._carried[key]
+        return bool(left)
