@@ -1,0 +1,205 @@
+"""Runs that are killed at any moment lose nothing that was done and skip nothing that failed.
+
+Real processes, real SIGKILL: `tests/tools/crash_driver.py`. Each moment is one system call that
+makes something last, before, half-way through or after it. Every resumed run is compared with one
+that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rig_testkit as kit
+
+DRIVER = Path(kit.__file__).with_name("crash_driver.py")
+N_CASES = 3
+FIRST_CASE_STEP = 8
+"""Making the folder takes seven calls: plan and fingerprint are each flushed, renamed and their
+folder flushed; the folder is flushed again once it holds a ledger."""
+
+Kill = tuple[int, str]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+
+
+def drive(root: Path, suite: Path, **spec: Any) -> Any:
+    path = root / "spec.json"
+    path.write_text(json.dumps({"suite": str(suite), "root": str(root), **spec}))
+    done = subprocess.run([sys.executable, str(DRIVER), str(path)], capture_output=True, text=True,
+                          timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The undisturbed run and the calls that made it last."""
+
+    folder: Path
+    steps: list[tuple[str, str]]
+
+    def kills(self, first: int = 1, last: int = 10_000) -> list[Kill]:
+        """Every moment from step `first` to step `last`."""
+        out: list[Kill] = []
+        for step, (call, path) in enumerate(self.steps, start=1):
+            if first <= step <= last:
+                out += [(step, "before"), (step, "after")]
+                if call == "write" or Path(path).name.startswith(".part-"):
+                    out.append((step, "half"))
+        return out
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    root = tmp_path_factory.mktemp("whole")
+    found = drive(root, tiny_suite, adapter="talker")
+    assert found["code"] == 0
+    return Whole(root / "whole", [(call, path) for call, path in found["steps"]])
+
+
+def recordings(run: Path) -> dict[str, bytes]:
+    """All files but the ledger, whose times differ, and the lock."""
+    return {name: data for name, data in kit.files(run).items()
+            if name not in ("attempts.jsonl", ".lock")}
+
+
+def check(report: dict[str, Any], whole: Whole) -> None:
+    run = Path(report["folder"])
+    assert report["orphans"] == 0
+    assert report["resumed"] == 0
+    lines = kit.ledger(run)
+    text = (run / "attempts.jsonl").read_text()
+    kept = report["ledger"].rpartition("\n")[0]
+    assert text.startswith(kept), "a whole line of the ledger was lost"
+    assert recordings(run) == recordings(whole.folder)
+    assert kit.done(run) == kit.done(whole.folder)
+    # Nothing done was played twice, and no attempt was booked twice.
+    assert sorted(line["case_id"] for line in lines) == sorted(
+        line["case_id"] for line in kit.ledger(whole.folder))
+    assert [line["attempt"] for line in lines] == [1] * N_CASES
+
+
+def test_the_undisturbed_run_is_made_of_these_calls(whole: Whole) -> None:
+    """So the moments below are those before, during and after each rename and append."""
+    def written(name: str, suffix: str) -> list[tuple[str, str]]:
+        folder = str(Path(name).parent)
+        return [("fsync", f"{folder}/.part{suffix}".removeprefix("./")), ("replace", name),
+                ("fsync", folder)]
+
+    expected = [*written("cases.jsonl", ".jsonl"), *written("run.json", ".json"), ("fsync", ".")]
+    assert len(expected) == FIRST_CASE_STEP - 1
+    for case_id in ("R1-C1-1-L2", "R2-C1-1-L2", "R1-C4-1-L2"):
+        stem = f"rec/{case_id}.t1."
+        expected += [*written(stem + "stereo.wav", ".wav"),
+                     *written(stem + "arrivals.flac", ".flac"),
+                     *written(stem + "rec.json", ".json"),
+                     ("write", "attempts.jsonl"), ("fsync", "attempts.jsonl")]
+
+    def plain(path: str) -> str:
+        name = Path(path).name
+        return path.replace(name, ".part" + Path(path).suffix) if name.startswith(".part-") else (
+            path)
+
+    assert [(call, plain(path)) for call, path in whole.steps] == expected
+
+
+SECOND_CASE = range(FIRST_CASE_STEP + 11, FIRST_CASE_STEP + 22)
+CHOSEN: list[Kill] = [
+    # Creation: half a plan, then around the rename that makes the folder a run.
+    (1, "half"), (2, "after"), (5, "before"), (5, "after"), (7, "after"),
+    # The first case's line in the ledger.
+    (17, "before"), (17, "half"), (17, "after"),
+    # The second case: half of each file, before and after each rename, around its line.
+    (19, "half"), (20, "before"), (20, "after"), (22, "half"), (23, "before"), (23, "after"),
+    (25, "half"), (26, "before"), (26, "after"), (28, "before"), (28, "half"), (28, "after"),
+    (29, "before"), (29, "after"),
+    # The last case and the very last call.
+    (37, "after"), (39, "half"), (40, "after"),
+]
+
+
+def test_killed_while_one_process_plays(whole: Whole, tiny_suite: Path, tmp_path: Path) -> None:
+    assert len(CHOSEN) >= 20
+    assert set(CHOSEN) <= set(whole.kills())
+    assert range(19, 30) == SECOND_CASE
+    reports = drive(tmp_path, tiny_suite, adapter="talker", kills=CHOSEN)
+    assert [r["killed"] for r in reports] == [-9] * len(CHOSEN)
+    for report in reports:
+        check(report, whole)
+    half_lines = [r["ledger"].rpartition("\n")[2] for r in reports]
+    assert sum(bool(rest) for rest in half_lines) == 3, "the appends were not cut in half"
+
+
+@pytest.mark.slow
+def test_killed_at_every_moment(whole: Whole, tiny_suite: Path, tmp_path: Path) -> None:
+    kills = whole.kills()
+    assert len(kills) == 94
+    reports = drive(tmp_path, tiny_suite, adapter="talker", kills=kills)
+    assert [r["killed"] for r in reports] == [-9] * len(kills)
+    for report in reports:
+        check(report, whole)
+
+
+PARENT_STEPS = FIRST_CASE_STEP - 1 + 2 * N_CASES
+"""With worker processes the parent makes the folder and appends to the ledger; nothing else."""
+
+
+@pytest.mark.parametrize("kills", [
+    [(8, "half"), (10, "after")],
+    pytest.param([(step, phase) for step in range(1, PARENT_STEPS + 1)
+                  for phase in ("before", "after")], marks=pytest.mark.slow),
+], ids=["two", "all"])
+def test_the_parent_of_worker_processes_is_killed(
+    kills: list[Kill], whole: Whole, tiny_suite: Path, tmp_path: Path
+) -> None:
+    reports = drive(tmp_path, tiny_suite, adapter="talker", jobs=2, kills=kills)
+    assert [r["killed"] for r in reports] == [-9] * len(kills)
+    for report in reports:
+        check(report, whole)
+
+
+@pytest.mark.parametrize("kills", [
+    [(5, "before")],
+    pytest.param([(step, phase) for step in range(1, 10) for phase in ("before", "after")],
+                 marks=pytest.mark.slow),
+], ids=["one", "all"])
+def test_a_worker_process_is_killed(
+    kills: list[Kill], whole: Whole, tiny_suite: Path, tmp_path: Path
+) -> None:
+    """As when memory runs out: the run stops with exit code 3, what is done stays done."""
+    reports = drive(tmp_path, tiny_suite, adapter="talker", jobs=2, where="worker", kills=kills)
+    assert [r["killed"] for r in reports] == [3] * len(kills)
+    for report in reports:
+        check(report, whole)
+
+
+# Two of the three cases fail at their first attempt, before any file is written; so the first
+# call after the folder is made appends `infra_error` to the ledger.
+FLAKY: list[tuple[Kill, list[str]]] = [
+    ((8, "before"), ["done"]),
+    ((8, "half"), ["done"]),
+    ((8, "after"), ["infra_error", "done"]),
+    ((9, "after"), ["infra_error", "done"]),
+    ((13, "before"), ["infra_error", "done"]),
+]
+
+
+def test_a_failed_case_is_never_skipped(tiny_suite: Path, tmp_path: Path) -> None:
+    """The agent fails, the run is killed then, before the retry: the case is played again."""
+    reports = drive(tmp_path, tiny_suite, adapter="flaky", kills=[kill for kill, _ in FLAKY])
+    for report, (_, expected) in zip(reports, FLAKY, strict=True):
+        assert (report["killed"], report["resumed"]) == (-9, 0)
+        run = Path(report["folder"])
+        assert kit.done(run) == {"R1-C1-1-L2", "R2-C1-1-L2", "R1-C4-1-L2"}
+        tries = [a for a in kit.ledger(run) if a["case_id"] == "R1-C1-1-L2"]
+        assert [a["status"] for a in tries] == expected
+        assert [a["attempt"] for a in tries] == list(range(1, len(expected) + 1))
+        done_lines = [a["case_id"] for a in kit.ledger(run) if a["status"] == "done"]
+        assert len(done_lines) == len(set(done_lines)) == N_CASES
