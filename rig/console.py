@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from rich.console import Console as RichConsole
 from rich.markup import escape
@@ -28,8 +28,8 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self._out = RichConsole(file=sys.stdout, highlight=False, soft_wrap=True)
-        self._err = RichConsole(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._out = _console(sys.stdout)
+        self._err = _console(sys.stderr)
 
     def line(self, text: str = "") -> None:
         """One line of the result; left out under `--json`."""
@@ -60,6 +60,12 @@ class Output:
     def progress(self, label: str, total: int) -> ProgressLine:
         """Progress of long work: a bar on a terminal, plain lines elsewhere."""
         return ProgressLine(self._err, label, total)
+
+
+def _console(file: TextIO) -> RichConsole:
+    """Files and pipes have no width: there a table is never squeezed."""
+    width = None if file.isatty() else 200
+    return RichConsole(file=file, highlight=False, soft_wrap=True, width=width)
 
 
 class ProgressLine:

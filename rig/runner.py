@@ -37,7 +37,7 @@ from rig.store import (
     remove_leftovers,
     software_versions,
 )
-from rig.workers import make_pool, result, submit
+from rig.workers import Workers, result
 
 MAX_VOID_RERUNS = 2
 """Contract: a session over its timing budget is run again at most twice."""
@@ -201,8 +201,12 @@ def _sha256(text: str) -> str:
 
 
 def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | None = None,
-        ) -> RunResult:
-    """Play every case that is not done yet. `on_attempt(attempt, settled, total)` is progress."""
+        workers: Workers | None = None) -> RunResult:
+    """Play every case that is not done yet.
+
+    `on_attempt(attempt, settled, total)` is progress. `workers` play in virtual time; without
+    them `request.jobs` processes are started and ended here.
+    """
     if not request.cases:
         raise InputError("no case is left to play; loosen --level or --filter")
     built = load_built(request.suite_dir)
@@ -221,7 +225,8 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             for trial in range(1, request.trials + 1) for case in request.cases
         ]
         todo = [job for job in jobs if not _is_settled(job, settled)]
-        player = _Player(request, ledger, len(jobs), len(jobs) - len(todo), on_attempt)
+        player = _Player(request, ledger, len(jobs), len(jobs) - len(todo), on_attempt,
+                         workers)
         interrupted = player.play(todo, clock)
         keys = {job.key for job in jobs}
         final = {k: a for k, a in latest(ledger.attempts).items() if k in keys}
@@ -269,8 +274,10 @@ class _Player:
     """Feeds jobs, books attempts, decides on another try."""
 
     def __init__(self, request: RunRequest, ledger: Ledger, total: int, already: int,
-                 on_attempt: Callable[[Attempt, int, int], None] | None) -> None:
+                 on_attempt: Callable[[Attempt, int, int], None] | None,
+                 workers: Workers | None) -> None:
         self._request = request
+        self._workers = workers
         self._ledger = ledger
         self._total = total
         self._settled = already
@@ -282,10 +289,13 @@ class _Player:
         try:
             if clock == "real":
                 asyncio.run(self._play_real(todo))
-            elif self._request.jobs == 1:
-                self._play_inline(todo)
+            elif self._workers is not None and len(todo) > 1:
+                self._play_pool(todo, self._workers)
+            elif self._request.jobs > 1 and len(todo) > 1:
+                with Workers(min(self._request.jobs, len(todo))) as workers:
+                    self._play_pool(todo, workers)
             else:
-                self._play_pool(todo)
+                self._play_inline(todo)
         except KeyboardInterrupt:
             return True
         except BaseExceptionGroup as group:
@@ -315,17 +325,15 @@ class _Player:
             while self._book(job, play_job(job)):
                 pass
 
-    def _play_pool(self, todo: Sequence[Job]) -> None:
+    def _play_pool(self, todo: Sequence[Job], workers: Workers) -> None:
         queue = deque(todo)
         running: dict[Future[Outcome], Job] = {}
-        workers = min(self._request.jobs, max(1, len(todo)))
-        pool = make_pool(workers)
         try:
             while queue or running:
                 # Two jobs a worker: enough to keep it busy, few enough to stop quickly.
-                while queue and len(running) < 2 * workers:
+                while queue and len(running) < 2 * workers.jobs:
                     job = queue.popleft()
-                    running[submit(pool, play_job, job)] = job
+                    running[workers.submit(play_job, job)] = job
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     job = running.pop(future)
                     if self._book(job, result(future)):
@@ -335,8 +343,6 @@ class _Player:
                 if not future.cancel():
                     self._book(job, result(future))
             raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     async def _play_real(self, todo: Sequence[Job]) -> None:
         jobs: Iterator[Job] = iter(todo)

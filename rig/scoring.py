@@ -22,7 +22,7 @@ from rig.record import SessionRecord
 from rig.store import RunFolder
 from rig.tracks import Track, analyse_tracks, check_files, make_track
 from rig.transcript import heard_transcript
-from rig.workers import make_pool, result, submit
+from rig.workers import Workers, result
 from verifiers.decide import decide
 from verifiers.measurement import Measurement, measure
 from verifiers.scene import Action, CaseParams, Scene, Window
@@ -154,7 +154,7 @@ def _missing(identity: Identity, policy: Policy, problem: str) -> Measured:
     return Measured(identity, None, problem, policy, same_as_hold=True)
 
 
-def measure_run(run: RunFolder, vad: VadSettings, *, jobs: int = 1,
+def measure_run(run: RunFolder, vad: VadSettings, workers: Workers,
                 progress: Callable[[int, int], None] | None = None) -> list[Measured]:
     """Measure every planned case and trial of a run, in planned order, hold before flush."""
     info = run.read_info()
@@ -173,7 +173,7 @@ def measure_run(run: RunFolder, vad: VadSettings, *, jobs: int = 1,
         rows[identity.case_id, identity.trial] = [_missing(identity, p, problem)
                                                   for p in POLICIES]
     finished = 0
-    for chunk in _measure_chunks(run, done, vad, jobs):
+    for chunk in _measure_chunks(run, done, vad, workers):
         for row in chunk:
             rows.setdefault((row.identity.case_id, row.identity.trial), []).append(row)
         finished += len(chunk) // len(POLICIES)
@@ -182,21 +182,20 @@ def measure_run(run: RunFolder, vad: VadSettings, *, jobs: int = 1,
     return [row for identity in planned for row in rows[identity.case_id, identity.trial]]
 
 
-def _measure_chunks(run: RunFolder, done: Sequence[Identity], vad: VadSettings, jobs: int,
-                    ) -> Iterator[list[Measured]]:
+def _measure_chunks(run: RunFolder, done: Sequence[Identity], vad: VadSettings,
+                    workers: Workers) -> Iterator[list[Measured]]:
     chunks = [done[i : i + CHUNK] for i in range(0, len(done), CHUNK)]
-    if jobs <= 1 or len(chunks) <= 1:
+    if workers.jobs <= 1 or len(chunks) <= 1:
         for chunk in chunks:
             yield measure_records(run, chunk, vad)
         return
-    with make_pool(min(jobs, len(chunks))) as pool:
-        futures = [submit(pool, measure_records, run, chunk, vad) for chunk in chunks]
-        try:
-            for future in futures:
-                yield result(future)
-        finally:
-            for future in futures:
-                future.cancel()
+    futures = [workers.submit(measure_records, run, chunk, vad) for chunk in chunks]
+    try:
+        for future in futures:
+            yield result(future)
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 def verdict_of(row: Measured, thresholds: Thresholds) -> Verdict:

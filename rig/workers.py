@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
 
 from audio.errors import InfrastructureError
 
@@ -18,17 +19,29 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def make_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of fresh interpreters: nothing is inherited but what a job carries."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"),
-                               initializer=_begin)
+class Workers:
+    """Up to `jobs` fresh interpreters, started when first needed; nothing is inherited but what a
+    job carries. Used as a context, so that they never outlive it; one set may serve many runs."""
 
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
 
-def submit(pool: ProcessPoolExecutor, function: Callable[P, T], *args: P.args,
-           **kwargs: P.kwargs) -> Future[T]:
-    """Like `pool.submit`, which may start a process. Raises like `result`."""
-    with _interrupts_held_back(), _dead_worker():
-        return pool.submit(function, *args, **kwargs)
+    def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Like `Executor.submit`. Raises like `result`."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self.jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+        with _interrupts_held_back(), _dead_worker():
+            return self._pool.submit(function, *args, **kwargs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def result(future: Future[T]) -> T:

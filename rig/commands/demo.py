@@ -22,6 +22,7 @@ from rig.settings import default_jobs, scoring_settings
 from rig.store import RunFolder
 from rig.stored import load_table
 from rig.tables import rate_text
+from rig.workers import Workers
 from sweeps.sweep import sweep
 
 AGENTS = ("oracle", "silent", "monologue", "echo", "metronome", "long_endpoint", "eager", "random",
@@ -64,12 +65,13 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
     tables = {}
     folders = []
     minutes = 0.0
-    with output.progress("play and score", len(AGENTS)) as progress:
+    with (output.progress("play and score", len(AGENTS)) as progress,
+          Workers(jobs) as workers):
         for done, agent in enumerate(AGENTS, start=1):
             folder = RunFolder(out / "runs" / agent)
             run(RunRequest(suite_dir=suite_dir, run=folder, adapter=agent, settings={},
-                           cases=cases, jobs=jobs, resume=True))
-            rows = measure_run(folder, vad, jobs=jobs)
+                           cases=cases, jobs=jobs, resume=True), workers=workers)
+            rows = measure_run(folder, vad, workers)
             documents[agent] = write_scores(folder, rows, thresholds, vad, "hold")
             tables[agent] = load_table(folder)[0]
             folders.append(folder)
@@ -100,9 +102,9 @@ def _print(output: Output, documents: dict[str, Any]) -> None:
         [[agent, rate_text(d["ias"]["core"].get("L2")), rate_text(d["ias"]["all"].get("L2"))]
          for agent, d in documents.items()])
     output.table(
-        "passed of scored by action, L1 and L2", ["agent", *actions],
-        [[agent, *(_fraction(d["ias"]["by_action"].get(a)) for a in actions)]
-         for agent, d in documents.items()])
+        "passed of scored by action, L1 and L2", ["action", *documents],
+        [[a, *(_fraction(d["ias"]["by_action"].get(a)) for d in documents.values())]
+         for a in actions])
 
 
 def _fraction(stat: dict[str, Any] | None) -> str:

@@ -14,6 +14,7 @@ from rig.scoring import measure_run
 from rig.settings import default_jobs, scoring_settings
 from rig.store import RunFolder
 from rig.tables import print_scores
+from rig.workers import Workers
 
 
 @click.command("score")
@@ -39,9 +40,9 @@ def command(run_dir: Path, settings: tuple[str, ...], playout: Policy, jobs: int
     if not run.path.is_dir():
         raise InputError.expected("a run folder", got="no such folder", where=run.path)
     run.read_info()
-    with output.progress("score", len(run.read_cases())) as progress:
-        rows = measure_run(run, vad, jobs=jobs or default_jobs(),
-                           progress=lambda done, _total: progress.update(done))
+    with (output.progress("score", len(run.read_cases())) as progress,
+          Workers(jobs or default_jobs()) as workers):
+        rows = measure_run(run, vad, workers, lambda done, _total: progress.update(done))
     document = write_scores(run, rows, thresholds, vad, playout)
     print_scores(output, run.path.name, document)
     output.document(document)
