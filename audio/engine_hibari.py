@@ -1,0 +1,163 @@
+"""hibari-tts: the built-in engine. One natural US English voice, its weights in the wheel.
+
+What is done differently from `Hibari.__call__`, and why:
+
+- Its text normaliser is not used. Texts come in spoken form, and it reads "no." as "number".
+- The letter name A is marked. It reads a spelled "M A R Y" as "em, uh, ar, why".
+- Sentences are joined with `SENTENCE_PAUSE_S` of exact silence. Left alone, each sentence brings
+  0.3 s before and 0.45 s after it, together 0.7 to 0.8 s: a pause that nobody designed, at which a
+  system that ends turns after 0.5 s would rightly answer.
+- A burst of noise after the speech, up to the last sample, is cut off. The model ends some very
+  short texts with one ("the,", "uh,"), and it always ends with silence otherwise.
+- A character that the model has no sign for is an error; `Hibari.ids` drops it silently.
+
+The seed feeds the noise part of the sound alone: durations and pitch are the same for every seed.
+Bytes depend on onnxruntime, on the FFT library (`facts`: scipy where it is installed, else numpy)
+and on the processor, so they are promised on one machine and installation only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audio.buffers import Float32
+from audio.edges import MARGIN_MS, drop_end_noise, measure_edges, trim
+from audio.errors import InputError, SynthesisError
+from audio.suggest import unknown_name
+from audio.timebase import s_to_n
+
+RATE_HZ = 24_000
+SENTENCE_PAUSE_S = 0.35
+"""Ours: an ordinary pause between two sentences of one speaker, and shorter than the silence after
+which common turn detectors answer (0.5 s)."""
+MAX_PHONEMES = 400
+"""hibari's own limit for what its model is given at once (`hibari.tts.MAX_PHONEMES`)."""
+
+_LETTER_A = re.compile(r"\bA\b(?!')")
+_LETTER_BEFORE = re.compile(r"\b[A-Z] $")
+_LETTER_AFTER = re.compile(r"^ ([A-Z]\b|(as|is|and|or|to|equals|plus|minus|times|over)\b)")
+_SENTENCE_START = re.compile(r"(^|[.!?] )$")
+
+
+class HibariEngine:
+    """`synthesis.Engine` over the package hibari-tts."""
+
+    name = "hibari"
+    sample_rate_hz = RATE_HZ
+
+    def __init__(self) -> None:
+        self.version = metadata.version("hibari-tts")
+        self._loaded: dict[str, Any] = {}
+
+    def voices(self) -> tuple[str, ...]:
+        """The voices that the install brings along. Others of hibari can be named once their
+        files lie in its cache; nothing is downloaded here."""
+        from hibari.voices import VOICES
+
+        return tuple(name for name, voice in VOICES.items() if voice.get("bundled"))
+
+    def synthesize(self, text: str, voice: str, seed: int) -> Float32:
+        """Speak normalised `text`; float32 mono at 24 kHz with silence around it.
+
+        Raises:
+            InputError: unknown voice, a voice that is not on this machine, a sentence that is too
+                long for the model.
+            SynthesisError: nothing to say, a sign the model does not know, speech cut off.
+        """
+        model = self._model(voice)
+        rng = np.random.default_rng(seed)
+        parts = [
+            self._sentence(model, sentence, rng)
+            for sentence in model.split_sentences(_mark_letter_a(text))
+        ]
+        if not parts:
+            raise SynthesisError(f"hibari: expected speech, got none for {text!r}")
+        return _join(parts)
+
+    def facts(self) -> dict[str, str]:
+        """What the manifest says about the engine: versions and the hash of its weights."""
+        from hibari import dsp
+        from hibari.voices import voice_path
+
+        fft = str(dsp.FFT_BACKEND)
+        weights = Path(voice_path(self.voices()[0], download_missing=False))
+        return {
+            "name": self.name,
+            "version": self.version,
+            "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+            "onnxruntime": metadata.version("onnxruntime"),
+            "fft": f"{fft} {metadata.version(fft)}",
+            "licence": "Apache-2.0",
+        }
+
+    def _model(self, voice: str) -> Any:
+        if voice not in self._loaded:
+            from hibari import Hibari
+            from hibari.voices import VOICES, voice_path
+
+            if voice not in VOICES:
+                raise unknown_name("voice of hibari", voice, VOICES)
+            try:
+                voice_path(voice, download_missing=False)
+            except FileNotFoundError as error:
+                raise InputError.expected(
+                    f"a voice that is on this machine ({', '.join(self.voices())})",
+                    got=f"{voice}, whose file {error} is missing", where="hibari",
+                ) from error
+            self._loaded[voice] = Hibari(voice=voice, threads=1)
+        return self._loaded[voice]
+
+    def _sentence(self, model: Any, sentence: str, rng: np.random.Generator) -> Float32:
+        phonemes: str = model.g2p(sentence, normalize_text=False)
+        unknown = sorted(set(phonemes) - set(model.vocab))
+        if not phonemes or unknown:
+            raise SynthesisError(
+                f"hibari: expected phonemes of the model, got {phonemes!r} "
+                f"(unknown: {''.join(unknown)!r}) for {sentence!r}"
+            )
+        if len(phonemes) > MAX_PHONEMES:
+            raise InputError.expected(
+                f"sentences of at most {MAX_PHONEMES} phonemes", got=len(phonemes),
+                where=f"hibari: {sentence[:60]!r}",
+            )
+        samples: Float32 = model.from_ids(model.ids(phonemes), rng=rng)
+        samples = drop_end_noise(samples, RATE_HZ)
+        edges = measure_edges(samples, RATE_HZ)
+        if samples.size - edges.end_n < s_to_n(MARGIN_MS / 1000, RATE_HZ):
+            raise SynthesisError(f"hibari: speech runs into the end of the audio: {sentence!r}")
+        return samples
+
+
+def _join(parts: list[Float32]) -> Float32:
+    """Sentences in order, their inner silence replaced by `SENTENCE_PAUSE_S` of zeros."""
+    pause = np.zeros(s_to_n(SENTENCE_PAUSE_S, RATE_HZ), np.float32)
+    out: list[Float32] = []
+    for i, part in enumerate(parts):
+        trimmed, start_n = trim(part, RATE_HZ)
+        head = part[:start_n] if i == 0 else pause
+        tail = part[start_n + trimmed.size:] if i == len(parts) - 1 else trimmed[:0]
+        out += [head, trimmed, tail]
+    return np.concatenate(out)
+
+
+def _mark_letter_a(text: str) -> str:
+    """Give the phonemes of every "A" that is a letter's name, in hibari's inline notation.
+
+    A capital A inside a sentence is a letter: the article is small there. At the start of a
+    sentence it is one where a letter stands next to it, or a word that no article goes before.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        before, after = text[:match.start()], text[match.end():]
+        spelled = _LETTER_BEFORE.search(before) or _LETTER_AFTER.search(after)
+        if _SENTENCE_START.search(before) and not spelled:
+            return "A"
+        return "[A](/ˈA/)"
+
+    return _LETTER_A.sub(replace, text)
