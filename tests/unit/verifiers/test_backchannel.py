@@ -44,6 +44,7 @@ def test_more_spans_may_be_allowed(make):
     two = ((0, 300 * MS), (S, 1300 * MS))
     three = (*two, (2 * S, 2300 * MS))
     loose = Thresholds(backchannel_max_spans=2)
+    assert verifier.outcome(two[0], thresholds=loose) == "pass"
     assert verifier.outcome(*two, thresholds=loose) == "pass"
     assert verifier.outcome(*three, thresholds=loose) == "fail"
     assert verifier.outcome(*three, max_spans=3, thresholds=loose) == "pass"
@@ -65,6 +66,7 @@ def test_a_long_span_beside_the_short_one_is_flagged(make, second_ns, flagged):
     ((), 3500 * MS, 1, "fail"),
     ((), 3500 * MS - 1, 1, "unscored"),
     (((S, 2 * S),), 2 * S, 1, "fail"),                      # has reached the ceiling already
+    (((S, 2 * S + 1),), 2 * S + 1, 1, "fail"),
     (((S, 2 * S - 1),), 2 * S, 1, "unscored"),
     (((2900 * MS, 3300 * MS),), 3500 * MS, 1, "unscored"),  # complete, but the span is cut
     (((2900 * MS, 3200 * MS),), 3500 * MS, 1, "pass"),

@@ -170,7 +170,7 @@ def test_readback_counts(make):
 
 
 @pytest.mark.parametrize(("since", "expected"), [(None, 2), (0, 2), (S, 1), (S + 1, 1),
-                                                 (-S, 3), (2 * S + 1, 0)])
+                                                 (-S, 3), (2 * S, 1), (2 * S + 1, 0)])
 def test_only_words_heard_from_the_moment_on_count(make, since, expected):
     fields = {} if since is None else {"readback_from_ns": since}
     says = ((-1, "4"), (S - 1, "1"), (2 * S, "5"))
@@ -179,7 +179,8 @@ def test_only_words_heard_from_the_moment_on_count(make, since, expected):
 
 
 @pytest.mark.parametrize(("model", "heard"), [
-    ((), False), (((-3 * S, -S),), False), (((-3 * S, -S + 1),), True), (((5 * S, 6 * S),), True)])
+    ((), False), (((-3 * S, -2 * S),), False), (((-3 * S, -S),), False),
+    (((-3 * S, -S + 1),), True), (((5 * S, 6 * S),), True)])
 def test_words_without_speech_are_not_heard(make, model, heard):
     scene = make("READBACK").scene(*model, target_text="4", says=((0, "4"),), readback_from_ns=-S)
     assert measure(scene).readback.heard is heard

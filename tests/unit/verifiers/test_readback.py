@@ -49,6 +49,7 @@ def test_words_that_were_not_heard_do_not_pass(make):
     assert verifier.reason(**unheard) == ("3 of 3 dictated tokens were read back: coverage 1.000 "
                                           "(at least 0.9 asked), but no model speech was heard")
     assert "transcript_without_speech" in verifier.flags(**unheard)
+    assert "transcript_without_speech" in verifier.flags(target_text="4", says=((S, "4"),))
     assert "transcript_without_speech" not in verifier.flags(SPEECH, **unheard)
     assert "transcript_without_speech" not in verifier.flags(target_text="4", says=((S, "5"),))
     assert "transcript_without_speech" not in make("LISTEN").flags(**unheard)
