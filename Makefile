@@ -28,8 +28,8 @@ PARITY := $(PARITY_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev install-parity run test test-slow test-all test-parity check bench \
-	docs clean
+.PHONY: help install install-dev install-parity run test test-slow test-all test-parity test-peers \
+	check bench docs clean
 
 help:
 	@echo "make run          install, then play the demo and write its report"
@@ -37,6 +37,7 @@ help:
 	@echo "make test-slow    the slow tests alone"
 	@echo "make test-all     default and slow tests"
 	@echo "make test-parity  tests against torch and the official VAD package, in $(PARITY_VENV)"
+	@echo "make test-peers   tests against vendors' own clients, in $(PARITY_VENV) as well"
 	@echo "make check        ruff, mypy --strict, import rules"
 	@echo "make bench        benchmarks, one table"
 	@echo "make docs         run the commands that the documents show"
@@ -56,12 +57,13 @@ $(DEV): $(INPUTS) $(BASE)
 	$(BIN)/python $(PIP_INSTALL) -e ".[dev]"
 	@touch $@
 
-# An environment of its own: torch is large, and the product must be tested without it. A torch that
-# is already there (a build of your choice) is kept when its version fits constraints.txt.
+# An environment of its own for what the product must be tested without: torch, the official VAD package,
+# vendors' clients. A torch that is already there (a build of your choice) is kept when its version fits
+# constraints.txt.
 $(PARITY): $(INPUTS)
 	@test -x $(PARITY_BIN)/python || $(PYTHON) -m venv $(PARITY_VENV)
 	$(PARITY_BIN)/python $(PIP_INSTALL) torch
-	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity]"
+	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity,peers]"
 	@touch $@
 
 install: $(BASE)
@@ -75,13 +77,16 @@ test: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-slow: $(DEV)
-	$(BIN)/python -m pytest -m "slow and not parity" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "slow and not parity and not peer" $(PYTEST_ARGS)
 
 test-all: $(DEV)
-	$(BIN)/python -m pytest -m "not parity" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not parity and not peer" $(PYTEST_ARGS)
 
 test-parity: $(PARITY)
 	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
+
+test-peers: $(PARITY)
+	$(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/python -m ruff check .

@@ -33,7 +33,7 @@ DISK_NEEDED_BYTES = 1_000_000_000
 (96 kB/s): 3 GB. One gigabyte is what the demo and a single level need with room to spare."""
 
 KEYS = {
-    "OPENAI_API_KEY": "OpenAI Realtime and GPT-Live",
+    "OPENAI_API_KEY": "OpenAI Realtime",
     "GEMINI_API_KEY": "Gemini Live",
     "GOOGLE_API_KEY": "Gemini Live, the other name of its key",
     "STEPFUN_API_KEY": "StepFun realtime",
@@ -44,7 +44,7 @@ KEYS = {
 OPTIONAL = {
     "torch": ("parity tests against the official VAD package", "pip install torch"),
     "silero-vad": ("parity tests against the official VAD package", "pip install silero-vad"),
-    "websockets": ("systems behind a WebSocket", "pip install websockets"),
+    "openai": ("tests of the wire code against the vendor's own client", "pip install openai"),
     "faster-whisper": ("transcripts of recordings that others made", "pip install faster-whisper"),
     "scipy": ("tests only: an independent reference for filters and statistics",
               "pip install scipy"),
