@@ -112,6 +112,9 @@ def aligner_facts() -> dict[str, str]:
         "version": metadata.version("pocketsphinx"),
         "model": "en-us",
         "generated_pronunciations": f"hibari-tts {metadata.version('hibari-tts')}",
+        "setting_beam": str(BEAM),
+        "setting_silence_probability": str(SILENCE_PROBABILITY),
+        "setting_pad_frames": str(PAD_FRAMES),
     }
 
 

@@ -94,6 +94,7 @@ class HibariEngine:
             "onnxruntime": metadata.version("onnxruntime"),
             "fft": f"{fft} {metadata.version(fft)}",
             "licence": "Apache-2.0",
+            "setting_sentence_pause_s": str(SENTENCE_PAUSE_S),
         }
 
     def _model(self, voice: str) -> Any:
