@@ -34,18 +34,15 @@ DISK_NEEDED_BYTES = 1_000_000_000
 
 KEYS = {
     "OPENAI_API_KEY": "OpenAI Realtime",
-    "GEMINI_API_KEY": "Gemini Live",
-    "GOOGLE_API_KEY": "Gemini Live, the other name of its key",
-    "STEPFUN_API_KEY": "StepFun realtime",
-    "HF_TOKEN": "gated weights of local models",
 }
-"""Environment variables of hosted systems. Only whether they are set is ever looked at."""
+"""Environment variables that adapters read keys from. Only whether one is set is looked at."""
 
 OPTIONAL = {
     "torch": ("parity tests against the official VAD package", "pip install torch"),
     "silero-vad": ("parity tests against the official VAD package", "pip install silero-vad"),
     "openai": ("tests of the wire code against the vendor's own client", "pip install openai"),
-    "faster-whisper": ("transcripts of recordings that others made", "pip install faster-whisper"),
+    "faster-whisper": ("a recogniser to make transcripts for rig rescore with; the rig never calls "
+                       "it", "pip install faster-whisper"),
     "scipy": ("tests only: an independent reference for filters and statistics",
               "pip install scipy"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -140,6 +141,13 @@ def test_no_key_is_printed(
     captured = capsys.readouterr()
     assert "OPENAI_API_KEY" in captured.out
     assert SECRET not in captured.out + captured.err
+
+
+def test_the_keys_are_those_that_adapters_read() -> None:
+    folder = Path(doctor.__file__).parent.parent / "adapters"
+    read = {name for file in folder.rglob("*.py")
+            for name in re.findall(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|TOKEN)\b", file.read_text())}
+    assert set(doctor.KEYS) == read
 
 
 def test_a_full_disk_is_broken(
