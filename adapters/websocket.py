@@ -286,7 +286,8 @@ async def _connect(peer: Peer, redact: Redactor) -> ClientConnection:
     except InvalidStatus as error:
         raise _refused(error, where, redact) from None
     except (OSError, WebSocketException, ImportError) as error:
-        message = redact(f"{where}: cannot connect: {excerpt(str(error), 300)}")
+        message = redact(f"{where}: cannot connect: {type(error).__name__}: "
+                         f"{excerpt(str(error), 300)}")
     # The causes hold the request, and with it the key: they are not chained.
     raise InfrastructureError(message) from None
 

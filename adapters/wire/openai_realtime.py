@@ -30,7 +30,15 @@ from adapters.base import (
 from adapters.wire.base import Message, Output
 from adapters.wire.client_playout import ClientPlayout, Item, cut_ms
 from adapters.wire.openai_session import RATE_HZ, SessionSettings, compare
-from adapters.wire.payload import PayloadError, Pcm16Stream, at, excerpt, identifier, parse_object
+from adapters.wire.payload import (
+    PayloadError,
+    Pcm16Stream,
+    at,
+    excerpt,
+    identifier,
+    parse_object,
+    writable,
+)
 from audio.buffers import Float32, float_to_pcm16
 
 FRAME_N = 480
@@ -205,7 +213,7 @@ class RealtimeWire:
                           ensure_ascii=False, separators=(",", ":"))
 
     def _log(self, t_ns: int, name: str, detail: object = "") -> None:
-        self._events.append(StateChanged(t_ns, name, excerpt(detail, 400) if detail else ""))
+        self._events.append(StateChanged(t_ns, name, excerpt(detail, 1_000) if detail else ""))
 
     def _note(self, t_ns: int, reason: str) -> None:
         self._events.append(Fault(t_ns, "transparent", reason))
@@ -366,7 +374,7 @@ class RealtimeWire:
             self._fail(t_ns, f"the server sent more than {MAX_TEXT_CHARS} characters of transcript")
             return
         self._texts[key] = self._texts.get(key, "") + text
-        self._events.append(TextDelta(t_ns, text, response_id))
+        self._events.append(TextDelta(t_ns, writable(text), response_id))
 
     # barge-in
 

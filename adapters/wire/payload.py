@@ -48,11 +48,16 @@ def at(value: object, *path: str) -> object:
 
 
 def identifier(value: object, *path: str) -> str | None:
-    """An id at a path: a non-empty string of bounded length, else `None`."""
+    """An id at a path: a non-empty printable string of bounded length, else `None`."""
     found = at(value, *path)
-    if isinstance(found, str) and 0 < len(found) <= MAX_ID_CHARS:
+    if isinstance(found, str) and 0 < len(found) <= MAX_ID_CHARS and found.isprintable():
         return found
     return None
+
+
+def writable(text: str) -> str:
+    """The same text; halves of surrogate pairs, which no file can hold, become `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def excerpt(value: object, limit: int = 200) -> str:

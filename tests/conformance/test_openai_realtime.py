@@ -1,0 +1,610 @@
+"""The OpenAI Realtime adapter through the real orchestrator, on the real clock, against a loopback
+server with injected faults.
+
+Transparent trouble leaves what is measured as in the undisturbed session; trouble of the connection
+or the provider ends the session with its cause; behaviour is recorded. All sessions run once, some
+at a time, in a fixture; each test looks at its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import io
+import json
+import logging
+import os
+import re
+import socket
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from realtime_server import (
+    Conversation,
+    RealtimeServer,
+    Scenario,
+    close_with,
+    drop,
+    say,
+    tone_pcm,
+    words_of,
+)
+
+from adapters import registry
+from adapters.base import SessionConfig
+from audio.buffers import float_to_pcm16
+from audio.timebase import n_to_ns
+from audio.vad import VadSettings
+from rig.clock import loop_factory
+from rig.orchestrator import Played, SessionFailedError, play
+from rig.playout import Arrival, Interruption, place
+from rig.record import (
+    AudioEvent,
+    FaultEvent,
+    InterruptedEvent,
+    ResponseDoneEvent,
+    ResponseStartedEvent,
+    StateEvent,
+    TextEvent,
+)
+from rig.schedule import Bounds, Plan
+
+KEY = "sk-conformance-0123456789-abcdefghijklm"
+RATE_HZ = 24_000
+BOUNDS = Bounds(turn1_reply_s=2.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
+                onset_s=1.0, after_window_s=0.1)
+TOLERANCE_NS = 150_000_000
+"""Between two runs of the same session: the scheduling of a busy machine."""
+SAMPLE_NS = 41_667
+AT_ONCE = 8
+
+
+def speech(seed: int, seconds: float = 0.4) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.2, 0.2, round(seconds * RATE_HZ)).astype(
+        np.float32)
+
+
+PLAN = Plan(turn1=speech(1), turn2=speech(2), window_end_s=0.3)
+SETTINGS = {"vad_silence_duration_ms": "200", "ready_timeout_s": "2", "open_timeout_s": "2"}
+
+
+# What the server does wrong. Each mangler gets one event and gives what is sent instead.
+
+def unknown_events(event: dict) -> list:
+    return [{"type": "response.mood.delta", "event_id": "x" + event["event_id"], "mood": "fine"},
+            {"type": "x" * 300}, event]
+
+
+def repeated(event: dict) -> list:
+    return [event, event]
+
+
+def bad_pieces(event: dict) -> list:
+    if event["type"] != "response.output_audio.delta":
+        return [event]
+    bad = [{**event, "event_id": f"{event['event_id']}-{k}", "delta": delta}
+           for k, delta in enumerate(["", "!!!!", "abc", "AAAA====A", 5, None, ["AAAA"]])]
+    return [*bad, event]
+
+
+def unreadable(event: dict) -> list:
+    return ['{"type": "response.output_audio.delta", "delta": "AA', "[1, 2]", "null", b"\xff\xfe{}",
+            '{"no": "type"}', "[" * 5000, event]
+
+
+def beta_names(event: dict) -> list:
+    names = {"response.output_audio.delta": "response.audio.delta",
+             "response.output_audio.done": "response.audio.done",
+             "response.output_audio_transcript.delta": "response.audio_transcript.delta",
+             "response.output_audio_transcript.done": "response.audio_transcript.done"}
+    out = [{**event, "type": names.get(event["type"], event["type"])}]
+    if event["type"] == "conversation.item.added":
+        out.append({**event, "event_id": event["event_id"] + "b",
+                    "type": "conversation.item.created"})
+    return out
+
+
+def no_event_ids(event: dict) -> list:
+    return [{k: v for k, v in event.items() if k != "event_id"}]
+
+
+def harmless_errors(event: dict) -> list:
+    if event["type"] != "response.created":
+        return [event]
+    return [{"type": "error", "event_id": "e1", "error": {
+        "type": "invalid_request_error", "code": "invalid_value", "message": "no such thing",
+        "param": None, "event_id": None}}, event]
+
+
+def user_transcripts(event: dict) -> list:
+    if event["type"] != "response.done":
+        return [event]
+    return [event, {"type": "conversation.item.input_audio_transcription.completed",
+                    "event_id": event["event_id"] + "t", "item_id": "item_user_1",
+                    "content_index": 0, "transcript": "what the user said"}]
+
+
+def reordered_ends(event: dict) -> list:
+    return [] if event["type"] in ("response.content_part.done", "rate_limits.updated",
+                                   "response.output_item.done") else [event]
+
+
+class SplitSamples:
+    """Every delta is odd in length: the last byte comes with the next one."""
+
+    def __init__(self) -> None:
+        self._byte = b""
+
+    def __call__(self, event: dict) -> list:
+        if event["type"] == "response.output_audio.done" and self._byte:
+            rest = {**event, "type": "response.output_audio.delta",
+                    "event_id": event["event_id"] + "r",
+                    "delta": base64.b64encode(self._byte).decode()}
+            self._byte = b""
+            return [rest, event]
+        if event["type"] != "response.output_audio.delta":
+            return [event]
+        data = self._byte + base64.b64decode(event["delta"])
+        keep = len(data) - 1 if len(data) % 2 == 0 else len(data)
+        self._byte = data[keep:]
+        return [{**event, "delta": base64.b64encode(data[:keep]).decode()}]
+
+
+TRANSPARENT: dict[str, tuple[Scenario, str | None]] = {
+    # name: what goes wrong, and the trace that it must leave in the log (None: none is needed)
+    "burst": (Scenario(pace_s=0.0, chunk_s=0.02), None),
+    "one_delta": (Scenario(chunk_s=60.0), None),
+    "unknown_events": (Scenario(mangle=unknown_events), "unknown_event"),
+    "repeated_events": (Scenario(mangle=repeated), "repeated event skipped: response.done"),
+    "bad_pieces": (Scenario(mangle=bad_pieces), "audio delta skipped: expected base64"),
+    "unreadable": (Scenario(mangle=unreadable), "unreadable message skipped"),
+    "split_samples": (Scenario(make_mangle=SplitSamples), "splits a sample"),
+    "beta_names": (Scenario(mangle=beta_names), None),
+    "no_event_ids": (Scenario(mangle=no_event_ids), None),
+    "harmless_errors": (Scenario(mangle=harmless_errors), "no such thing"),
+    "user_transcripts": (Scenario(mangle=user_transcripts), "what the user said"),
+    "missing_ends": (Scenario(mangle=reordered_ends), None),
+    "late_transcript": (Scenario(transcript_after_done=True), None),
+    "binary_frames": (Scenario(as_binary=True), None),
+    "fragmented_frames": (Scenario(fragmented=True), None),
+}
+
+_FAILED = {"type": "failed", "error": {"type": "rate_limit_error", "code": "rate_limit_exceeded",
+                                       "message": "Rate limit reached for tokens per min"}}
+
+
+def error_event(kind: str, code: str, message: str) -> dict:
+    return {"type": "error", "event_id": "e9", "error": {
+        "type": kind, "code": code, "message": message, "param": None, "event_id": None}}
+
+
+INFRASTRUCTURE: dict[str, tuple[Scenario, str]] = {
+    "http_400": (Scenario(http=(400, {}, "no such model")),
+                 r"HTTP 400; bad request.*no such model"),
+    "http_401": (Scenario(http=(401, {}, '{"error": "Incorrect API key provided: $KEY"}')),
+                 r"HTTP 401; the key was refused; .*\[redacted\]"),
+    "http_429": (Scenario(http=(429, {"Retry-After": "7"}, "slow down")),
+                 r"HTTP 429; rate limit or quota; retry after 7 s; slow down"),
+    "http_503": (Scenario(http=(503, {}, "")), r"HTTP 503$"),
+    "redirect": (Scenario(http=(302, {"Location": "ws://127.0.0.1:9/steal"}, "")), r"HTTP 302$"),
+    "no_created": (Scenario(say_created=False), r"connected, but not ready within 2 s"),
+    "no_updated": (Scenario(say_updated=False), r"connected, but not ready within 2 s"),
+    "error_at_gate": (Scenario(at_connect=say(
+                          error_event("invalid_request_error", "model_not_found", "no access"))),
+                      r"not ready: error event: invalid_request_error: model_not_found: no access"),
+    "format": (Scenario(granted={"audio": {"output": {"format": {"rate": 16000}}}}),
+               r"another audio format: audio.output.format.rate: 16000 instead of 24000"),
+    "voice": (Scenario(granted={"audio": {"output": {"voice": "marin"}}}),
+              r"did not apply .*audio.output.voice: marin instead of alloy"),
+    **{f"gate_{code}": (Scenario(at_connect=close_with(code, "go away")),
+                        rf"not ready: the server closed the connection: {code} 'go away'")
+       for code in (1000, 1001, 1008, 1011, 1013)},
+    "gate_1006": (Scenario(at_connect=drop()), r"not ready: .*broke off without a close \(1006\)"),
+    **{f"turn_{code}": (Scenario(at_delta=(3, close_with(code, "bye"))),
+                        rf"the server closed the connection: {code} 'bye'")
+       for code in (1000, 1008, 1011, 1013)},
+    "turn2_1011": (Scenario(at_delta=(8, close_with(1011, "keepalive ping timeout"))),
+                   r"1011 'keepalive ping timeout' \(an error inside the server\)"),
+    "turn_1006": (Scenario(at_delta=(3, drop())), r"broke off without a close \(1006\)"),
+    "done_1000": (Scenario(after_done=close_with(1000)),
+                  r"closed the connection: 1000 \(the server ended the session\)"),
+    "done_1001": (Scenario(after_done=close_with(1001, "session_expired")),
+                  r"1001 'session_expired' \(the server went away, or the session is over its"),
+    "done_1006": (Scenario(after_done=drop()), r"broke off without a close \(1006\)"),
+    "expired": (Scenario(at_delta=(2, say(error_event("invalid_request_error", "session_expired",
+                                                      "Your session hit the maximum duration")))),
+                r"session_expired: Your session hit the maximum duration"),
+    "server_error": (Scenario(at_delta=(2, say(error_event("server_error", "internal", "oops")))),
+                     r"error event: server_error: internal: oops"),
+    "failed_429": (Scenario(status="failed", status_details=_FAILED),
+                   r"response resp_1 failed: rate_limit_error: rate_limit_exceeded: Rate limit"),
+    "gibberish": (Scenario(at_delta=(2, say(*["hello"] * 30))),
+                  r"21 messages in a row are no events"),
+    "too_big": (Scenario(at_delta=(2, say("x" * (16 * 2**20 + 1)))),
+                r"the connection was given up: 1009"),
+    "stops_reading": (Scenario(respond=False, stop_reading_after_s=0.1),
+                      r"the network takes user audio too slowly: 25 frames of 20 ms wait"),
+}
+
+BEHAVIOUR: dict[str, Scenario] = {
+    "silent": Scenario(respond=False),
+    "incomplete": Scenario(status="incomplete",
+                           status_details={"type": "incomplete", "reason": "max_output_tokens"}),
+    "empty_replies": Scenario(replies_s=(0.0,)),
+    "never_stops": Scenario(replies_s=(30.0,), pace_s=0.02),
+    "barge_in": Scenario(replies_s=(6.0, 0.4), pace_s=0.025, late_deltas=2),
+    "barge_in_truncated": Scenario(replies_s=(6.0, 0.4), pace_s=0.025, late_deltas=2),
+    "barge_in_all_sent": Scenario(replies_s=(3.0, 0.4), pace_s=0.0),
+    "semantic": Scenario(),
+    "no_echo": Scenario(granted={"audio": None, "instructions": None, "output_modalities": None,
+                                 "type": None}),
+}
+LOOSE: dict[str, Scenario] = {"voice_not_strict": INFRASTRUCTURE["voice"][0]}
+
+CHANGED: dict[str, dict[str, str]] = {
+    "barge_in_truncated": {"truncate_on_barge_in": "true"},
+    "barge_in_all_sent": {"truncate_on_barge_in": "true"},
+    "semantic": {"turn_detection": "semantic_vad"},
+    "voice_not_strict": {"strict_session": "false"},
+}
+EARLY_TURN2 = replace(BOUNDS, turn1_reply_s=1.0)
+"""Turn 2 begins 1.1 s after turn 1, in the middle of a long reply."""
+PATIENT = replace(BOUNDS, turn1_reply_s=6.0)
+
+
+@dataclass
+class Result:
+    played: Played | None
+    failure: SessionFailedError | None
+    lasted_s: float
+    conversation: Conversation | None
+
+    def of(self, kind: type) -> list[Any]:
+        played = self.played or (self.failure.played if self.failure else None)
+        return [e for e in (played.events if played else []) if isinstance(e, kind)]
+
+    @property
+    def audio(self) -> dict[str | None, bytes]:
+        """What each response sounded like, as PCM16."""
+        assert self.played is not None
+        out: dict[str | None, bytes] = {}
+        for event, samples in zip(self.of(AudioEvent), self.played.received, strict=True):
+            assert event.n == len(samples)
+            out[event.response_id] = out.get(event.response_id, b"") + float_to_pcm16(
+                samples).astype("<i2").tobytes()
+        return out
+
+    @property
+    def text(self) -> dict[str | None, str]:
+        out: dict[str | None, str] = {}
+        for event in self.of(TextEvent):
+            out[event.response_id] = out.get(event.response_id, "") + event.text
+        return out
+
+    def heard(self, policy: str) -> list[tuple[int, int]]:
+        """Stretches without a gap, in nanoseconds of the session."""
+        arrivals = [Arrival(e.t_ns, e.n, e.response_id) for e in self.of(AudioEvent)]
+        stops = [Interruption(e.t_ns, e.response_id) for e in self.of(InterruptedEvent)]
+        runs: dict[int, tuple[int, int]] = {}
+        for p in place(arrivals, stops, policy, RATE_HZ):
+            start, _ = runs.get(p.run, (p.start_ns, 0))
+            runs[p.run] = (start, p.start_ns + n_to_ns(p.n, RATE_HZ))
+        return list(runs.values())
+
+    @property
+    def log(self) -> str:
+        played = self.played or (self.failure.played if self.failure else None)
+        return "" if played is None else "\n".join(
+            e.model_dump_json() for e in played.events)
+
+
+@asynccontextmanager
+async def deaf_peer(answer: bytes) -> AsyncIterator[str]:
+    """Takes connections; says `answer` and nothing else."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def one(name: str, base_url: str, server: RealtimeServer | None, bounds: Bounds) -> Result:
+    adapter = registry.create("openai_realtime", {
+        **SETTINGS, "base_url": base_url, "model": name, **CHANGED.get(name, {})})
+    config = SessionConfig(case_id="R1-A-1-L2", trial=1, system_prompt="Be brief: señal.", seed=1,
+                           settings=adapter.settings)
+    began = asyncio.get_running_loop().time()
+    played, failure = None, None
+    try:
+        played = await play(PLAN, adapter, config, vad=VadSettings(), bounds=bounds)
+    except SessionFailedError as error:
+        failure = error
+    lasted_s = asyncio.get_running_loop().time() - began
+    met = server.conversations.get(name, []) if server else []
+    return Result(played, failure, lasted_s, met[-1] if met else None)
+
+
+@dataclass
+class Suite:
+    results: dict[str, Result]
+    server: RealtimeServer
+    library_log: str
+    adapter_facts: str
+
+
+async def everything(library_log: io.StringIO) -> Suite:
+    scenarios = {"calm": Scenario(), **{n: s for n, (s, _) in TRANSPARENT.items()},
+                 **{n: s for n, (s, _) in INFRASTRUCTURE.items()}, **BEHAVIOUR, **LOOSE}
+    bounds = {n: EARLY_TURN2 for n in BEHAVIOUR if n.startswith("barge_in") or n == "never_stops"}
+    bounds["stops_reading"] = PATIENT
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = f"ws://127.0.0.1:{free.getsockname()[1]}/v1"
+    gate = asyncio.Semaphore(AT_ONCE)
+    results: dict[str, Result] = {}
+
+    async def run(name: str, base_url: str, server: RealtimeServer | None) -> None:
+        async with gate:
+            results[name] = await one(name, base_url, server, bounds.get(name, BOUNDS))
+
+    async with (RealtimeServer(scenarios).running() as server, deaf_peer(b"") as mute,
+                deaf_peer(b"220 mail.example ESMTP\r\n") as mail, asyncio.TaskGroup() as group):
+        for name in scenarios:
+            group.create_task(run(name, server.base_url, server))
+        for name, url in (("refused", closed), ("mute", mute), ("not_http", mail)):
+            group.create_task(run(name, url, None))
+    adapter = registry.create("openai_realtime", {"base_url": "ws://127.0.0.1:1/v1"})
+    facts = repr((vars(adapter), adapter.settings, adapter.version, adapter.capabilities))
+    return Suite(results, server, library_log.getvalue(), facts)
+
+
+@pytest.fixture(scope="module")
+def suite() -> Iterator[Suite]:
+    library_log = io.StringIO()
+    handler = logging.StreamHandler(library_log)
+    root = logging.getLogger()
+    level = root.level
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            patch.setenv(name, "http://127.0.0.1:9")  # must not be used for this machine
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        # The library's server side logs the requests that it gets; what matters is our side.
+        logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
+        try:
+            with asyncio.Runner(loop_factory=loop_factory("real")) as runner:
+                yield runner.run(everything(library_log))
+        finally:
+            root.removeHandler(handler)
+            root.setLevel(level)
+            logging.getLogger("websockets.server").setLevel(logging.NOTSET)
+
+
+def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
+    result = suite.results[name]
+    assert result.failure is None, result.failure
+    assert result.conversation is not None
+    return result, result.conversation
+
+
+# the undisturbed session
+
+def test_a_calm_session_is_recorded_exactly(suite: Suite) -> None:
+    result, server = met(suite, "calm")
+    assert result.audio == {"resp_1": tone_pcm(1, 0.6), "resp_2": tone_pcm(2, 0.4)}
+    assert result.text == {"resp_1": "".join(words_of(1)), "resp_2": "".join(words_of(2))}
+    assert [(e.response_id, e.status) for e in result.of(ResponseDoneEvent)] == [
+        ("resp_1", "completed"), ("resp_2", "completed")]
+    assert [e.response_id for e in result.of(ResponseStartedEvent)] == ["resp_1", "resp_2"]
+    assert result.of(FaultEvent) == []
+    assert result.of(InterruptedEvent) == []
+    assert result.played.flags == set()
+    # 0.4 s of speech, 0.2 s of silence for the VAD, 0.05 s of thought: heard from about 0.65 s on,
+    # 0.6 s long; turn 2 begins 0.1 s later, and so on.
+    (a, b), (c, d) = result.heard("hold")
+    assert abs(a - 650e6) < TOLERANCE_NS
+    assert (b - a, d - c) == (600_000_000, 400_000_000)
+    turn2_ns = n_to_ns(result.played.turn2_onset_n, RATE_HZ)
+    assert b + 100_000_000 <= turn2_ns < b + 100_000_000 + 20_000_000
+    assert abs(c - (turn2_ns + 650e6)) < TOLERANCE_NS
+    assert result.heard("flush") == result.heard("hold")
+    events = result.played.events
+    assert [e.seq for e in events] == list(range(len(events)))
+    assert server.session["instructions"] == "Be brief: señal."
+
+
+def test_the_server_hears_the_user_sample_for_sample_and_from_the_start(suite: Suite) -> None:
+    result, server = met(suite, "calm")
+    said = float_to_pcm16(result.played.user).astype("<i2").tobytes()
+    heard = bytes(server.audio)
+    assert len(said) - len(heard) in (0, 960)  # the last frame may be cut off by the close
+    assert said[:len(heard)] == heard
+    assert server.audio_before_ready == 0
+    assert server.close_code == 1000
+    started = [e for e in server.sent if e["type"] == "input_audio_buffer.speech_started"]
+    logged = [e for e in result.of(StateEvent) if e.name == "input_audio_buffer.speech_started"]
+    assert [f'"audio_start_ms":{s["audio_start_ms"]}' in e.detail
+            for s, e in zip(started, logged, strict=True)] == [True, True]
+
+
+def test_the_request_carries_key_and_model_and_no_beta_header(suite: Suite) -> None:
+    _, server = met(suite, "calm")
+    assert server.headers["Authorization"] == f"Bearer {KEY}"
+    assert "OpenAI-Beta" not in server.headers
+    assert "Sec-WebSocket-Extensions" not in server.headers
+    assert "/v1/realtime?model=calm" in suite.server.paths
+    kinds = [e["type"] for e in server.received]
+    assert kinds[0] == "session.update"
+    assert set(kinds[1:]) == {"input_audio_buffer.append"}
+    assert len({e["event_id"] for e in server.received}) == len(server.received)
+
+
+# transparent trouble
+
+@pytest.mark.parametrize("name", TRANSPARENT)
+def test_transparent_trouble_changes_nothing_that_is_measured(suite: Suite, name: str) -> None:
+    calm, (result, _) = suite.results["calm"], met(suite, name)
+    assert result.audio == calm.audio
+    assert result.text == calm.text
+    for kind in (ResponseStartedEvent, ResponseDoneEvent, InterruptedEvent):
+        assert [e.model_dump(exclude={"seq", "t_ns"}) for e in result.of(kind)] == [
+            e.model_dump(exclude={"seq", "t_ns"}) for e in calm.of(kind)]
+    assert result.played.flags == calm.played.flags
+    for policy in ("hold", "flush"):
+        mine, theirs = result.heard(policy), calm.heard(policy)
+        assert [b - a for a, b in mine] == [b - a for a, b in theirs]
+        assert all(abs(a - b) < TOLERANCE_NS for (a, _), (b, _) in zip(mine, theirs, strict=True))
+    assert abs(n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
+               ) < TOLERANCE_NS
+    assert all(e.severity == "transparent" for e in result.of(FaultEvent))
+    trace = TRANSPARENT[name][1]
+    assert trace is None or trace in result.log.replace("\\", "")
+
+
+# infrastructure
+
+@pytest.mark.parametrize("name", INFRASTRUCTURE)
+def test_infrastructure_trouble_ends_the_session_with_its_cause(suite: Suite, name: str) -> None:
+    result = suite.results[name]
+    assert result.failure is not None, result.log
+    assert re.search(INFRASTRUCTURE[name][1], str(result.failure)), str(result.failure)
+    assert "\n" not in str(result.failure)
+    assert result.lasted_s < 8.0
+
+
+def test_peers_that_are_no_websocket_end_the_session_with_their_cause(suite: Suite) -> None:
+    reasons = {n: str(suite.results[n].failure) for n in ("refused", "mute", "not_http")}
+    assert "cannot connect: ConnectionRefusedError: " in reasons["refused"]
+    assert reasons["mute"].endswith("/realtime: no WebSocket within 2 s")
+    assert "cannot connect: InvalidMessage: did not receive a valid" in reasons["not_http"]
+    assert all(suite.results[n].lasted_s < 4.0 for n in reasons)
+
+
+def test_what_was_received_before_the_end_is_kept(suite: Suite) -> None:
+    broken = suite.results["turn2_1011"]
+    assert broken.failure.played is not None
+    kept = b"".join(float_to_pcm16(s).astype("<i2").tobytes() for s in
+                    broken.failure.played.received)
+    assert kept == tone_pcm(1, 0.6) + tone_pcm(2, 0.4)[:4800]  # one delta of 0.1 s came
+    faults = [e.reason for e in broken.of(FaultEvent) if e.severity == "infrastructure"]
+    assert faults[0] == str(broken.failure)
+
+
+# behaviour
+
+def test_silence_is_behaviour(suite: Suite) -> None:
+    result, _ = met(suite, "silent")
+    assert result.audio == {}
+    assert result.played.flags == {"turn1_no_reply", "turn2_no_reply"}
+    assert result.of(FaultEvent) == []
+
+
+def test_a_response_without_audio_is_a_response(suite: Suite) -> None:
+    result, _ = met(suite, "empty_replies")
+    assert result.audio == {}
+    assert [e.status for e in result.of(ResponseDoneEvent)] == ["completed"] * 2
+    assert result.of(FaultEvent) == []
+
+
+def test_an_incomplete_response_keeps_its_status_and_reason(suite: Suite) -> None:
+    result, _ = met(suite, "incomplete")
+    assert [e.status for e in result.of(ResponseDoneEvent)] == ["incomplete"] * 2
+    assert "max_output_tokens" in result.log
+    assert result.audio == suite.results["calm"].audio
+
+
+def test_a_barge_in_is_an_interruption_once_and_late_audio_is_kept_but_flushed(
+    suite: Suite,
+) -> None:
+    result, server = met(suite, "barge_in")
+    assert server.truncates == []
+    stops = result.of(InterruptedEvent)
+    assert [e.response_id for e in stops] == ["resp_1"]
+    assert [(e.response_id, e.status) for e in result.of(ResponseDoneEvent)] == [
+        ("resp_1", "cancelled"), ("resp_2", "completed")]
+    assert "turn1_overrun" in result.played.flags
+    late = [e for e in result.of(FaultEvent) if "late audio of resp_1, which is cancelled" in
+            e.reason]
+    assert len(late) == 2
+    done_ns = result.of(ResponseDoneEvent)[0].t_ns
+    assert sum(e.t_ns >= done_ns and e.response_id == "resp_1"
+               for e in result.of(AudioEvent)) == 2
+    # Under `flush` the reply stops at the signal; under `hold` all of it is heard.
+    assert abs(result.heard("flush")[0][1] - stops[0].t_ns) <= SAMPLE_NS
+    assert result.heard("hold")[0][1] > stops[0].t_ns + 500_000_000
+
+
+@pytest.mark.parametrize("name", ["barge_in_truncated", "barge_in_all_sent"])
+def test_truncation_tells_what_was_heard_and_is_accepted(suite: Suite, name: str) -> None:
+    result, server = met(suite, name)
+    assert server.errors == []
+    (sent,) = server.truncates
+    assert (sent["item_id"], sent["content_index"]) == ("item_1", 0)
+    start_ns, end_ns = result.heard("flush")[0]
+    heard_ms = (end_ns - start_ns) / 1e6
+    assert heard_ms - 1 - SAMPLE_NS / 1e6 <= sent["audio_end_ms"] <= heard_ms + SAMPLE_NS / 1e6
+    assert sent["audio_end_ms"] * 24 <= server.items["item_1"]
+    assert "conversation.item.truncated" in result.log
+
+
+def test_an_endless_reply_is_behaviour(suite: Suite) -> None:
+    result, _ = met(suite, "never_stops")
+    assert {"turn1_overrun", "turn2_overrun"} <= result.played.flags
+    assert all(e.severity == "transparent" for e in result.of(FaultEvent))
+
+
+def test_semantic_vad_is_asked_for_in_its_own_words(suite: Suite) -> None:
+    _, server = met(suite, "semantic")
+    assert server.received[0]["session"]["audio"]["input"]["turn_detection"] == {
+        "type": "semantic_vad", "eagerness": "auto", "create_response": True,
+        "interrupt_response": True}
+
+
+def test_what_the_server_does_not_report_is_noted_and_what_differs_may_be_tolerated(
+    suite: Suite,
+) -> None:
+    result, _ = met(suite, "no_echo")
+    noted = [e.detail for e in result.of(StateEvent) if e.name == "session.updated"]
+    assert "not_reported" in noted[0]
+    assert "instructions" in noted[0]
+    result, _ = met(suite, "voice_not_strict")
+    noted = [e.detail for e in result.of(StateEvent) if e.name == "session.updated"]
+    assert "audio.output.voice: marin instead of alloy" in noted[0]
+
+
+# secrets and bounds
+
+def test_the_key_is_in_no_log_no_error_no_record_and_no_object(suite: Suite) -> None:
+    texts = [suite.library_log, suite.adapter_facts]
+    for result in suite.results.values():
+        texts.append(result.log)
+        if result.failure is not None:
+            texts.append("".join(traceback.format_exception(result.failure)))
+            seen: BaseException | None = result.failure
+            while seen is not None:
+                texts += [repr(seen), str(vars(seen))]
+                seen = seen.__cause__ or seen.__context__
+        if result.played is not None:
+            texts.append(json.dumps(dataclasses.asdict(
+                replace(result.played, events=[], received=[], user=[])), default=str))
+    assert len(suite.results) == len({*suite.results})
+    whole = "\n".join(texts)
+    assert len(whole) > 10_000
+    assert KEY not in whole
+    assert "Bearer" not in whole
+    assert os.environ["OPENAI_API_KEY"] == KEY
+
+
+def test_no_session_outlasts_its_schedule(suite: Suite) -> None:
+    assert max(r.lasted_s for r in suite.results.values()) < 12.0
