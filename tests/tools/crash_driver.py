@@ -114,7 +114,7 @@ class Killer:
             return
 
         def half() -> None:
-            size = os.stat(path).st_size
+            size = Path(path).stat().st_size
             os.truncate(path, size // 2)
 
         self._strike("fsync", path, lambda: self._real["fsync"](fd),
@@ -167,7 +167,7 @@ def forked(body: Callable[[], int]) -> int:
         code = 70
         try:
             code = body()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - a fork must never go on as its parent
             traceback.print_exc()
         finally:
             sys.stderr.flush()

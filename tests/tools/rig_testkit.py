@@ -30,6 +30,7 @@ from adapters.base import (
 from adapters.simulated import voice
 from adapters.spec import AdapterSpec
 from audio.buffers import Float32, float_to_pcm16
+from audio.edges import measure_edges, trim
 from audio.files import atomic_write_text, sha256_samples, write_wav_pcm16
 from probes.built import construction_of_suite
 from probes.expand import expand
@@ -52,15 +53,15 @@ TARGET = "locker four one nine key under the blue mat"
 # --- a small suite ------------------------------------------------------------------------------
 
 SHAPES: Mapping[str, tuple[tuple[str, float], ...]] = {
-    "pause": (("a", 1.3), ("pause", -2.5), ("b", 1.5)),
-    "short_pause": (("a", 1.3), ("pause", -1.5), ("b", 1.5)),
+    "pause": (("a", 2.1), ("pause", -2.5), ("b", 1.5)),
+    "short_pause": (("a", 2.1), ("pause", -1.5), ("b", 1.5)),
     "barge": (("a", 3.2),),
     "trigger": (("a", 1.5), ("join", -0.05), ("b", 3.0)),
 }
 """Segments of turn 2: name and seconds; negative seconds are exact silence."""
 
 WINDOWS: Mapping[str, tuple[float, float]] = {
-    "pause": (1.3, 3.8), "short_pause": (1.3, 2.8), "barge": (0.0, 3.0), "trigger": (1.5, 4.55),
+    "pause": (2.1, 4.6), "short_pause": (2.1, 3.6), "barge": (0.0, 3.0), "trigger": (1.5, 4.55),
 }
 
 CELLS: tuple[tuple[str, str, str, str], ...] = (
@@ -167,13 +168,17 @@ class TalkEngine:
     engine: Mapping[str, str] = {"name": "talk", "version": "1"}
     aligner: Mapping[str, str] = {"name": "uniform", "version": "1"}
     voices = ("a",)
-    WORD_N = round(0.37 * RATE_HZ)
+    WORD_S = 0.37
 
     def render(self, text: str, voice_name: str, seed: int) -> _Rendered:
         words = text.split()
-        n = self.WORD_N * len(words)
-        samples = voice.talk(n / RATE_HZ, seed % len(voice.TALK)).samples
-        return _Rendered(samples, tuple(_Word(w, self.WORD_N * i, self.WORD_N * (i + 1))
+        length_s = self.WORD_S * len(words)
+        samples = voice.talk(length_s, seed % len(voice.TALK)).samples
+        # The cut may fall into a closure; then the segment ends with what is audible before it.
+        while len(samples) - measure_edges(samples, RATE_HZ).end_n > 0.01 * RATE_HZ:
+            samples, _ = trim(samples, RATE_HZ)
+        step_n = len(samples) // len(words)
+        return _Rendered(samples, tuple(_Word(w, step_n * i, step_n * (i + 1))
                                         for i, w in enumerate(words)))
 
 
