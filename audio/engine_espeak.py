@@ -100,12 +100,16 @@ def _speak(text: str, voice: str) -> tuple[np.ndarray[tuple[int], np.dtype[np.in
         raise SynthesisError(
             f"espeak: the process ended with {done.returncode} ({' '.join(detail)}) for {text!r}"
         )
-    answer = json.loads(head)
-    if "error" in answer:
-        raise SynthesisError(f"espeak: {answer['error']} for {text!r}")
-    if answer["rate_hz"] != RATE_HZ or len(pcm) != 2 * answer["frames"]:
+    try:
+        answer = json.loads(head)
+        if "error" in answer:
+            raise SynthesisError(f"espeak: {answer['error']} for {text!r}")
+        rate_hz, frames, version = answer["rate_hz"], answer["frames"], str(answer["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SynthesisError(f"espeak: expected a JSON answer, got {head[:80]!r}") from error
+    if rate_hz != RATE_HZ or len(pcm) != 2 * frames:
         raise SynthesisError(
-            f"espeak: expected {RATE_HZ} Hz and {answer['frames']} frames, "
-            f"got {answer['rate_hz']} Hz and {len(pcm)} bytes"
+            f"espeak: expected {RATE_HZ} Hz and {frames} frames, "
+            f"got {rate_hz} Hz and {len(pcm)} bytes"
         )
-    return np.frombuffer(pcm, "<i2").astype(np.int16), str(answer["version"])
+    return np.frombuffer(pcm, "<i2").astype(np.int16), version

@@ -30,7 +30,9 @@ def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
 
 
-@pytest.mark.parametrize("text", ["call 911", "it's $5", "caf\u00e9", "a@b", "[x](/y/)", "a_b", "a/b"])
+@pytest.mark.parametrize(
+    "text", ["call 911", "it's $5", "caf\u00e9", "a@b", "[x](/y/)", "a_b", "a/b"]
+)
 def test_what_is_not_spoken_is_refused_and_named(text: str) -> None:
     with pytest.raises(InputError, match="spoken form") as caught:
         normalise(text)
