@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +16,26 @@ from audio.errors import InputError
 Make = Callable[[dict[str, Any], SessionConfig], Agent]
 
 
+def _voice_missing() -> str | None:
+    """The engine that the agents speak with; `audio.synthesis` itself is imported at use."""
+    if importlib.util.find_spec("hibari") is None:
+        return "it speaks with the package hibari-tts; pip install hibari-tts"
+    return None
+
+
+def _nothing_missing() -> str | None:
+    return None
+
+
 def _spec(
     name: str, summary: str, capabilities: Capabilities, make: Make,
-    settings: tuple[Setting, ...] = (),
+    settings: tuple[Setting, ...] = (), *, speaks: bool = True,
 ) -> AdapterSpec:
     def build(values: dict[str, Any]) -> SimulatedAdapter:
         return SimulatedAdapter(name, capabilities, values, lambda config: make(values, config))
 
-    return AdapterSpec(name, summary, capabilities, build, settings)
+    return AdapterSpec(name, summary, capabilities, build, settings,
+                       _voice_missing if speaks else _nothing_missing)
 
 
 # The floors read no prompt, and say so: their cases are marked `architecture_constrained`.
@@ -35,7 +48,8 @@ _TOLD = Capabilities(full_duplex=True, persona_prompt=True, reports_response_don
                      wants_hint=True, transcript="response")
 
 SILENT = _spec(
-    "silent", "never says anything", _FLOOR, lambda _values, _config: floors.Silent())
+    "silent", "never says anything", _FLOOR, lambda _values, _config: floors.Silent(),
+    speaks=False)
 
 MONOLOGUE = _spec(
     "monologue", "talks from the first moment to the last without a break", _FLOOR,
@@ -44,7 +58,7 @@ MONOLOGUE = _spec(
 ECHO = _spec(
     "echo", "plays the user's own audio back after a delay", _ECHO,
     lambda values, _config: floors.Echo(values["delay_s"]),
-    (Setting("delay_s", "float", 0.5, "delay of the echo, in seconds", 0.02, 10.0),))
+    (Setting("delay_s", "float", 0.5, "delay of the echo, in seconds", 0.02, 10.0),), speaks=False)
 
 METRONOME = _spec(
     "metronome", "says a short acknowledgement at fixed intervals, whatever happens", _FLOOR,
@@ -81,7 +95,8 @@ RANDOM = AdapterSpec(
     "random", "speaks at seeded random moments for random lengths", _FLOOR, _random,
     (Setting("mean_gap_s", "float", 3.0, "mean silence between utterances, in seconds", 0.7, 60.0),
      Setting("min_talk_s", "float", 0.4, "shortest utterance, in seconds", 0.3, 30.0),
-     Setting("max_talk_s", "float", 3.0, "longest utterance, in seconds", 0.3, 30.0)))
+     Setting("max_talk_s", "float", 3.0, "longest utterance, in seconds", 0.3, 30.0)),
+    _voice_missing)
 
 _LATENCY = Setting("latency_s", "float", 0.3,
                    "from the moment that calls for an action to the action, in seconds", 0.1, 0.5)

@@ -20,6 +20,8 @@ from adapters.simulated.agent import Speech
 from audio.buffers import Float32
 from audio.edges import trim
 from audio.errors import InputError
+from audio.resample import resample
+from audio.synthesis import DEFAULT_ENGINE, Engine, engine
 from audio.timebase import SESSION_RATE_HZ, s_to_n
 
 SEED = 1
@@ -118,16 +120,15 @@ def spoken_form(text: str) -> str:
 
 def _synthesise(text: str) -> Float32:
     """Speech of the default embedded engine, trimmed to its edges: float32 `(n,)` at 24 kHz."""
-    samples = _engine()(text, seed=SEED).astype(np.float32)
-    trimmed, _ = trim(samples, SESSION_RATE_HZ)
+    speaker = _engine()
+    samples = speaker.synthesize(text, speaker.voices()[0], SEED)
+    trimmed, _ = trim(resample(samples, speaker.sample_rate_hz, SESSION_RATE_HZ), SESSION_RATE_HZ)
     return trimmed
 
 
 @functools.cache
-def _engine():  # type: ignore[no-untyped-def]
-    from hibari import Hibari
-
-    return Hibari()
+def _engine() -> Engine:
+    return engine(DEFAULT_ENGINE)
 
 
 def _spoken(text: str, samples: Float32) -> Speech:

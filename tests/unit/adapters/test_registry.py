@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -132,6 +133,19 @@ def test_what_is_missing_stops_creation_but_not_description(
         registry.create("thing")
     described = registry.describe()[0]
     assert (described.available, described.missing) == (False, lacking.missing())
+
+
+def test_without_their_engine_all_but_silent_and_echo_say_what_they_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec",
+                        lambda name: None if name == "hibari" else find(name))
+    can = [d.name for d in registry.describe() if d.name in ALL and d.available]
+    assert can == ["silent", "echo"]
+    with pytest.raises(InputError, match="--adapter oracle: cannot run here: it speaks with the "
+                                         "package hibari-tts; pip install hibari-tts"):
+        registry.create("oracle")
 
 
 def test_importing_the_registry_imports_no_adapter() -> None:
