@@ -86,7 +86,8 @@ def _key(content: str) -> str:
 def _load(path: Path) -> Activity | None:
     """A cached result; a damaged cache file counts as missing."""
     try:
-        with np.load(path, allow_pickle=False) as data:
+        # Opened here: where numpy refuses a file it leaves its own handle open.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             probabilities, samples_n = data["probabilities"], int(data["samples_n"])
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         return None
