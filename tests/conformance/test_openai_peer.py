@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pydantic
 import pytest
 from realtime_server import RealtimeServer, Scenario, tone_pcm
 
@@ -20,8 +21,11 @@ from adapters.wire.openai_realtime import RealtimeWire
 from adapters.wire.openai_session import SessionSettings
 
 pytestmark = pytest.mark.peer
-openai = pytest.importorskip("openai", reason="extra `peers` is not installed")
-pydantic = pytest.importorskip("pydantic")
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> None:
+    pytest.importorskip("openai", reason="the extra `peers` is not installed")
 
 
 def unknown_fields(model: Any, where: str = "") -> list[str]:
@@ -88,7 +92,9 @@ def test_a_wrong_field_would_be_noticed() -> None:
 
 async def official_client(server: RealtimeServer, model: str) -> list[Any]:
     """Two turns spoken by the official client; every event until the second `response.done`."""
-    client = openai.AsyncOpenAI(
+    from openai import AsyncOpenAI
+
+    client = AsyncOpenAI(
         api_key="test", base_url=server.base_url.replace("ws://", "http://"))
     seen: list[Any] = []
     async with client.realtime.connect(model=model) as connection, asyncio.timeout(20):

@@ -222,6 +222,9 @@ INFRASTRUCTURE: dict[str, tuple[Scenario, str]] = {
                 r"session_expired: Your session hit the maximum duration"),
     "server_error": (Scenario(at_delta=(2, say(error_event("server_error", "internal", "oops")))),
                      r"error event: server_error: internal: oops"),
+    "key_in_error": (Scenario(at_delta=(2, say(error_event(
+                         "server_error", "internal", f"your header was Bearer {KEY} and {KEY}")))),
+                     r"your header was \[redacted\] and \[redacted\]"),
     "failed_429": (Scenario(status="failed", status_details=_FAILED),
                    r"response resp_1 failed: rate_limit_error: rate_limit_exceeded: Rate limit"),
     "gibberish": (Scenario(at_delta=(2, say(*["hello"] * 30))),

@@ -1,0 +1,385 @@
+"""The driver alone: stamps, bounds, ends. What a whole session does is in tests/conformance."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as sockets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+
+from adapters import websocket
+from adapters.base import AgentEvent, Fault, StateChanged
+from adapters.peer import Peer, Redactor
+from adapters.websocket import ConnectionRefusedByPeerError, WebSocketSession, open_session
+from adapters.wire.base import Message, Output
+from audio.buffers import Float32
+from audio.errors import InfrastructureError
+
+SILENCE: Float32 = np.zeros(480, dtype=np.float32)
+KEY = "sk-test-0123456789abcdef"
+
+
+class RealClock:
+    kind: Literal["virtual", "real"] = "real"
+
+    def __init__(self) -> None:
+        self._origin_ns = time.perf_counter_ns()
+
+    def now_ns(self) -> int:
+        return time.perf_counter_ns() - self._origin_ns
+
+    async def sleep_until(self, t_ns: int) -> None:
+        await asyncio.sleep(max(0, t_ns - self.now_ns()) / 1e9)
+
+
+class EchoWire:
+    """Ready once the peer has said `go`; every message becomes an event, `!` one to answer."""
+
+    def __init__(self) -> None:
+        self.ready = False
+
+    def opening(self) -> tuple[Message, ...]:
+        return ("hello",)
+
+    def audio(self, frame: Float32) -> tuple[Message, ...]:
+        return (frame.astype("<f4").tobytes(),)
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        text = data.decode()
+        self.ready = self.ready or text == "go"
+        if text == "bad":
+            return Output((Fault(t_ns, "infrastructure", f"bad {KEY}"),))
+        return Output((StateChanged(t_ns, text),), ("answer",) if text == "!" else ())
+
+    def closing(self) -> tuple[Message, ...]:
+        return ("bye",)
+
+
+Handler = Callable[[ServerConnection], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def peer(handler: Handler, **more: Any) -> AsyncIterator[Peer]:
+    async def handle(socket: ServerConnection) -> None:
+        try:
+            await handler(socket)
+        except Exception as error:  # noqa: BLE001
+            raised.append(error)
+
+    raised: list[Exception] = []
+    async with serve(handle, "127.0.0.1", 0, ping_interval=None, close_timeout=0.2,
+                     **more) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield Peer(f"ws://127.0.0.1:{port}/x?model=m", {"Authorization": f"Bearer {KEY}"}, (KEY,),
+                   open_timeout_s=2, ready_timeout_s=1, keepalive_s=0)
+
+
+def run(main: Awaitable[Any]) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(20):
+            return await main
+
+    return asyncio.run(bounded())
+
+
+async def all_events(session: WebSocketSession) -> list[AgentEvent]:
+    return [e async for e in session.events()]
+
+
+def test_messages_go_both_ways_and_the_gate_stands_at_time_zero() -> None:
+    got: list[Message] = []
+
+    async def server(socket: ServerConnection) -> None:
+        got.append(await socket.recv())
+        await socket.send("early")
+        await socket.send("go")
+        got.append(await socket.recv())
+        await socket.send("!")
+        got.append(await socket.recv())
+        await socket.send("last")
+        async for message in socket:
+            got.append(message)
+
+    async def main() -> list[AgentEvent]:
+        clock = RealClock()
+        seen: list[AgentEvent] = []
+        async with peer(server) as p, open_session(p, EchoWire(), clock) as session:
+            await session.send(SILENCE + np.float32(0.5))
+            async for event in session.events():
+                seen.append(event)
+                if isinstance(event, StateChanged) and event.name == "last":
+                    break
+            session.cue("turn1_start")
+            assert session._socket.transport.get_extra_info("socket").getsockopt(
+                sockets.IPPROTO_TCP, sockets.TCP_NODELAY)
+        return seen
+
+    seen = run(main())
+    assert [e.name for e in seen] == ["early", "go", "!", "last"]
+    assert [e.t_ns == 0 for e in seen] == [True, True, False, False]
+    assert got == ["hello", (SILENCE + np.float32(0.5)).astype("<f4").tobytes(), "answer", "bye"]
+
+
+def test_arrival_is_stamped_when_it_arrives_not_when_it_is_read() -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        await asyncio.sleep(0.1)
+        await socket.send("one")
+        await asyncio.sleep(0.2)
+        await socket.send("two")
+        await socket.wait_closed()
+
+    async def main() -> list[AgentEvent]:
+        async with peer(server) as p, open_session(p, EchoWire(), RealClock()) as session:
+            await asyncio.sleep(0.8)
+            reader = asyncio.create_task(all_events(session))
+            await asyncio.sleep(0.1)
+            await session.close()
+            await session.close()
+            return await reader
+
+    _, one, two = run(main())
+    assert 0.15e9 < two.t_ns - one.t_ns < 0.45e9
+
+
+def test_what_nobody_reads_is_a_fault_and_not_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "MAX_UNREAD_MESSAGES", 5)
+
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        for k in range(50):
+            await socket.send(str(k))
+        await socket.wait_closed()
+
+    async def main() -> list[AgentEvent]:
+        async with peer(server) as p, open_session(p, EchoWire(), RealClock()) as session:
+            await asyncio.sleep(0.3)
+            with pytest.raises(InfrastructureError, match=r"6 messages of \d bytes wait unread, "
+                                                          r"expected at most 5"):
+                await session.send(SILENCE)
+            return await all_events(session)
+
+    events = run(main())
+    assert isinstance(events[-1], Fault)
+    assert events[-1].severity == "infrastructure"
+    assert len(events) == 7
+
+
+def test_a_burst_of_bytes_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "MAX_UNREAD_BYTES", 100_000)
+
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        await socket.send("x" * 100_001)
+        await socket.wait_closed()
+
+    async def main() -> list[AgentEvent]:
+        async with peer(server) as p, open_session(p, EchoWire(), RealClock()) as session:
+            await asyncio.sleep(0.2)
+            return await all_events(session)
+
+    events = run(main())
+    assert "bytes wait unread, expected at most 4096 of 100000" in events[-1].reason
+
+
+class StuckSocket:
+    """A connection whose network takes nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.flowing = asyncio.Event()
+        self.sent: list[Message] = []
+        self.transport = self
+
+    async def send(self, message: Message) -> None:
+        await self.flowing.wait()
+        self.sent.append(message)
+
+    async def recv(self, decode: bool) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    async def close(self) -> None:
+        await asyncio.sleep(60)
+
+    def abort(self) -> None:
+        self.flowing.set()
+
+    async def wait_closed(self) -> None:
+        pass
+
+
+def test_a_stuck_network_never_holds_the_frame_loop_and_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websocket, "CLOSE_S", 0.2)
+
+    async def main() -> tuple[list[float], list[AgentEvent], int, float]:
+        clock, socket = RealClock(), StuckSocket()
+        session = WebSocketSession(socket, EchoWire(), clock, Redactor(()))  # type: ignore[arg-type]
+        session.start([])
+        took_s: list[float] = []
+        for k in range(25):
+            await clock.sleep_until((k + 1) * 20_000_000)
+            before = clock.now_ns()
+            await session.send(SILENCE)
+            took_s.append((clock.now_ns() - before) / 1e9)
+        with pytest.raises(InfrastructureError, match="the network takes user audio too slowly: 25 "
+                                                      "frames of 20 ms wait, expected fewer"):
+            await session.send(SILENCE)
+        events = await all_events(session)
+        before = clock.now_ns()
+        await session.close()
+        return took_s, events, len(socket.sent), (clock.now_ns() - before) / 1e9
+
+    took_s, events, sent, close_s = run(main())
+    assert min(took_s) >= 0.0149
+    assert sorted(took_s)[12] < 0.03
+    assert [type(e) for e in events] == [Fault]
+    assert sent == 0
+    assert close_s < 1.0
+
+
+def test_a_wait_for_the_network_is_written_down_once() -> None:
+    async def main() -> list[AgentEvent]:
+        clock, socket = RealClock(), StuckSocket()
+        session = WebSocketSession(socket, EchoWire(), clock, Redactor(()))  # type: ignore[arg-type]
+        session.start([])
+        for _ in range(5):
+            await session.send(SILENCE)
+        socket.flowing.set()
+        await asyncio.sleep(0.05)
+        for _ in range(3):
+            await session.send(SILENCE)
+        assert len(socket.sent) == 8
+        for task in session._tasks:
+            task.cancel()
+        session._closed = True
+        return await all_events(session)
+
+    (lag,) = run(main())
+    assert lag.name == "send_lag"
+    assert 40 < int(lag.detail.split()[3]) < 500
+
+
+def test_the_end_of_a_session_is_final() -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        await socket.wait_closed()
+
+    async def main() -> list[AgentEvent]:
+        async with peer(server) as p:
+            async with open_session(p, EchoWire(), RealClock()) as session:
+                pass
+            with pytest.raises(InfrastructureError, match="send: the session is closed"):
+                await session.send(SILENCE)
+            return await all_events(session)
+
+    assert [e.name for e in run(main())] == ["go"]
+
+
+def test_a_peer_that_never_answers_the_close_is_dropped_in_time() -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        socket.transport.pause_reading()
+        await socket.wait_closed()
+
+    async def main() -> float:
+        clock = RealClock()
+        async with peer(server) as p:
+            async with open_session(p, EchoWire(), clock):
+                await asyncio.sleep(0.1)
+                before = clock.now_ns()
+            return (clock.now_ns() - before) / 1e9
+
+    assert websocket.CLOSE_S - 0.1 < run(main()) < websocket.CLOSE_S + 1.0
+
+
+def test_the_gate_says_why_it_stayed_shut_and_shows_no_key() -> None:
+    async def mute(socket: ServerConnection) -> None:
+        await socket.wait_closed()
+
+    async def bad(socket: ServerConnection) -> None:
+        await socket.send("bad")
+        await socket.wait_closed()
+
+    async def main(handler: Handler) -> None:
+        async with peer(handler) as p, open_session(p, EchoWire(), RealClock()):
+            raise AssertionError("never ready")
+
+    with pytest.raises(InfrastructureError, match=r"connected, but not ready within 1 s$"):
+        run(main(mute))
+    with pytest.raises(InfrastructureError, match=r"/x: not ready: bad \[redacted\]$"):
+        run(main(bad))
+
+
+def test_an_http_answer_is_an_error_of_its_own_with_the_time_to_wait() -> None:
+    async def never(socket: ServerConnection) -> None:
+        raise AssertionError("no handshake")
+
+    answers = iter(("7", "Wed, 21 Oct 2026 07:28:00 GMT", "-1"))
+
+    def refuse(connection: ServerConnection, request: Any) -> Response:
+        headers = {"Retry-After": next(answers), "Content-Length": "200", "Connection": "close"}
+        body = (f"{request.headers['Authorization']} \x1b[2J" + "x" * 200)[:200].encode()
+        return Response(429, "Too Many Requests", Headers(headers), body)
+
+    async def main() -> None:
+        async with (peer(never, process_request=refuse) as p,
+                    open_session(p, EchoWire(), RealClock())):
+            pass
+
+    for seconds in (7.0, None, None):
+        with pytest.raises(ConnectionRefusedByPeerError) as caught:
+            run(main())
+        assert (caught.value.status, caught.value.retry_after_s) == (429, seconds)
+        assert KEY not in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_virtual_time_is_refused() -> None:
+    async def main() -> None:
+        clock = RealClock()
+        clock.kind = "virtual"
+        async with open_session(Peer("ws://127.0.0.1:1/x"), EchoWire(), clock):
+            pass
+
+    with pytest.raises(InfrastructureError, match="cannot be reached in virtual time; expected "
+                                                  "--clock real"):
+        run(main())
+
+
+def test_leaving_early_ends_the_connection() -> None:
+    closed: list[int | None] = []
+
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        await socket.wait_closed()
+        closed.append(socket.close_code)
+
+    async def main() -> None:
+        async with peer(server) as p:
+            with pytest.raises(RuntimeError, match="the test"):
+                async with open_session(p, EchoWire(), RealClock()):
+                    raise RuntimeError("the test")
+            await asyncio.sleep(0.05)
+            task = asyncio.create_task(hold(p))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+
+    async def hold(p: Peer) -> None:
+        async with open_session(p, EchoWire(), RealClock()) as session:
+            await all_events(session)
+
+    run(main())
+    assert closed == [1000, 1000]
