@@ -67,6 +67,40 @@ def test_mouth_is_exact_wherever_it_begins_and_however_late_the_ticks_are(
     assert len(sound) == length_n == sound[-1] + 1 - sound[0]
 
 
+@pytest.mark.parametrize("late_ms", [(8, 0, 0, 0, 0, 0), (0, 3, 9, 1, 0, 6), (19, 0, 5, 0, 0, 0)])
+def test_ticks_of_uneven_lateness_do_not_move_what_is_planned(late_ms: tuple[int, ...]) -> None:
+    """A late chunk is still playing when the next is due; the end is where it was meant to be."""
+    mouth = Mouth()
+    mouth.say(ones(RATE_HZ, loop=True), ms_to_ns(20))
+    mouth.stop(ms_to_ns(133))
+    mouth.say(ones(480), ms_to_ns(185))
+    events: list[AgentEvent] = []
+    for k, late in enumerate((*late_ms, 0, 0, 0, 0), start=1):
+        events += mouth.step(k * FRAME_NS + ms_to_ns(late))
+    sound = np.flatnonzero(heard(events, 0.5))
+    breaks = np.flatnonzero(np.diff(sound) > 100)
+    last, second = breaks[-1], sound[breaks[-1] + 1]
+    assert sound[last] + 1 == ns_to_n(ms_to_ns(133), RATE_HZ)
+    assert second == ns_to_n(ms_to_ns(185), RATE_HZ)
+    assert sound[-1] + 1 - second == 480
+
+
+def test_the_end_is_told_in_playout_time() -> None:
+    mouth = Mouth()
+    mouth.say(ones(960), ms_to_ns(20))
+    mouth.step(ms_to_ns(28))
+    mouth.step(ms_to_ns(40))
+    assert mouth.last_end_ns == ms_to_ns(68)
+
+
+def test_a_start_that_rounds_to_the_next_tick_is_one_start() -> None:
+    mouth = Mouth()
+    mouth.say(ones(960), ms_to_ns(40) - 1)
+    events = run(mouth, 10)
+    assert [type(e).__name__ for e in events].count("ResponseStarted") == 1
+    assert np.count_nonzero(heard(events, 0.3)) == 960
+
+
 def test_one_response_an_utterance_in_order() -> None:
     mouth = Mouth()
     mouth.say(ones(960, (("later", 0),)), ms_to_ns(200))

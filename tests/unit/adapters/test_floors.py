@@ -142,3 +142,16 @@ def test_random_ignores_the_user_and_keeps_its_bounds(drive: Drive, speech: Driv
     assert min(gaps) >= 0.6 - SAMPLE_S
     assert 1.3 < np.mean(gaps) < 3.0  # mean 2.0 s, about 40 draws
     assert len({round(g, 6) for g in gaps}) == len(gaps)
+
+
+def test_random_onsets_are_its_draws_to_the_sample(drive: Drive, speech: Drive) -> None:
+    rng = np.random.default_rng(3)
+    at_s = 0.0
+    expected = []
+    for _ in range(20):
+        at_s += 0.6 + rng.exponential(2.0 - 0.6)
+        expected.append(at_s)
+        at_s += rng.uniform(0.4, 1.5)
+        rng.integers(8)
+    onsets = [a for a, _ in drive(random_agent(3), speech(120)).sounds_s][:20]
+    assert onsets == pytest.approx(expected, abs=0.002)  # lengths are rounded to a sample each
