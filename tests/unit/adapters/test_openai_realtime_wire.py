@@ -25,6 +25,7 @@ from adapters.wire import openai_realtime as module
 from adapters.wire.base import Output
 from adapters.wire.openai_realtime import RealtimeWire
 from adapters.wire.openai_session import SessionSettings, compare
+from adapters.wire.payload import excerpt
 
 MS = 1_000_000
 PCM = np.random.default_rng(3).integers(-20_000, 20_000, 24_000).astype("<i2").tobytes()
@@ -665,6 +666,57 @@ def test_what_a_server_may_send_is_bounded(
     d.begin("r2")
     assert ("infrastructure", reason) in d.faults
     assert [r for s, r in d.faults if s == "infrastructure" and r != reason] == []
+
+
+def test_bounds_are_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    d = Driven()
+    monkeypatch.setattr(module, "MAX_MESSAGES", 6)  # two are spent on the gate
+    monkeypatch.setattr(module, "MAX_AUDIO_N", 480)
+    monkeypatch.setattr(module, "MAX_TEXT_CHARS", 5)
+    d.begin()
+    d.audio(PCM[:960])
+    d.give(delta_text("seven"[:5]))
+    d.done()
+    assert d.faults == []
+    d.give({"type": "rate_limits.updated"})
+    assert d.faults == [("infrastructure", "the server sent more than 6 messages")]
+
+
+def test_how_far_back_a_repeated_event_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_EVENTS", 2)
+    d = Driven()
+    d.begin()
+    for name in ("a", "b", "a", "c", "a"):
+        d.audio(PCM[:960], event_id=name)
+    # "a" again is known while two are remembered; after "b", "c" it is forgotten.
+    assert len(d.of(AudioReceived)) == 4
+    assert len(d.faults) == 1
+
+
+@pytest.mark.parametrize(("index", "sent"), [(2, 2), (0, 0), (-1, 0), (True, 0), ("1", 0),
+                                             (None, 0), (1.0, 0)])
+def test_a_content_index_is_a_whole_number(index: Any, sent: int) -> None:
+    d = Driven(truncate_on_barge_in=True)
+    d.begin()
+    d.audio(PCM[:9600], 0, content_index=index)
+    d.speech_started(50)
+    (message,) = d.messages
+    assert message["content_index"] == sent
+    assert message["content_index"] is not True
+
+
+def test_where_the_server_heard_the_user_is_in_the_log() -> None:
+    d = Driven()
+    d.speech_started(3)
+    assert d.events == [StateChanged(3 * MS, "input_audio_buffer.speech_started",
+                                     '{"audio_start_ms":5,"item_id":"u3"}')]
+
+
+@pytest.mark.parametrize(("value", "limit", "line"), [
+    ("abcde", 5, "abcde"), ("abcdef", 5, "ab..."), ("a\nb\x1b[2J", 9, "a b [2J"),
+    ({"a": [1, "é"]}, 40, '{"a":[1,"é"]}'), (object, 12, "\"<class '..."), (None, 9, "null")])
+def test_excerpts_are_one_bounded_printable_line(value: Any, limit: int, line: str) -> None:
+    assert excerpt(value, limit) == line
 
 
 def test_a_peer_that_speaks_something_else_is_given_up() -> None:
