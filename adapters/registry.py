@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from adapters.base import Adapter, Capabilities
-from adapters.spec import AdapterSpec, Setting, suggestion
+from adapters.spec import AdapterSpec, Setting
 from audio.errors import InputError
+from audio.suggest import did_you_mean
 
 _WHERE: dict[str, str] = {
     "silent": "adapters.simulated.catalog:SILENT",
@@ -54,7 +55,7 @@ def spec(name: str) -> AdapterSpec:
     """The declaration of one adapter. Raises `InputError` for an unknown name."""
     where = _WHERE.get(name)
     if where is None:
-        raise InputError(f"--adapter {name}: no such adapter{suggestion(name, _WHERE)}; "
+        raise InputError(f"--adapter {name}: no such adapter{did_you_mean(name, _WHERE)}; "
                          f"known: {', '.join(_WHERE)}")
     module, _, attribute = where.partition(":")
     found = getattr(importlib.import_module(module), attribute)

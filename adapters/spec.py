@@ -6,7 +6,6 @@ come from the command line as text and are parsed and bounds-checked here, once 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from adapters.base import Adapter, Capabilities
 from audio.errors import InputError
+from audio.suggest import did_you_mean
 
 Kind = Literal["float", "int", "bool", "str"]
 Value = float | int | bool | str
@@ -110,16 +110,10 @@ class AdapterSpec:
         for name in given:
             if name not in known:
                 raise InputError(f"--set {name}: adapter {self.name} has no such setting"
-                                 f"{suggestion(name, known)}; it has: "
+                                 f"{did_you_mean(name, known)}; it has: "
                                  f"{', '.join(known) or 'none'}")
         return {
             name: (s.parse(given[name], where=f"--set {name} (adapter {self.name})")
                    if name in given else s.default)
             for name, s in known.items()
         }
-
-
-def suggestion(name: str, known: Mapping[str, object]) -> str:
-    """`, did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f", did you mean {near[0]!r}?" if near else ""

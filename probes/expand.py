@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from audio.errors import InputError
+from audio.suggest import nearest
 from audio.timebase import SESSION_RATE_HZ, s_to_n
 from probes.manifest import ActionName, Delivery, LevelName, Params
 from probes.spec import (
@@ -26,7 +27,6 @@ from probes.spec import (
     SegmentSpec,
     Suite,
 )
-from probes.yamlfile import nearest
 
 LEVELS: tuple[LevelName, ...] = ("L0", "L1", "L2", "L3", "L4a", "L4b")
 N_VARIANTS = 5

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from audio.errors import InputError
+from audio.suggest import nearest
 from probes.spec import (
     Cell,
     Contradiction,
@@ -28,7 +29,7 @@ from probes.spec import (
     Suite,
     SuiteFile,
 )
-from probes.yamlfile import Located, nearest, parse, read_yaml, show
+from probes.yamlfile import Located, parse, read_yaml, show
 
 BUILTIN_SUITES = {"dsb-ifeval": "dsb_ifeval"}
 """Name of a suite that ships with the rig, and its folder."""

@@ -6,10 +6,9 @@ line of each value.
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from audio.errors import InputError
+from audio.suggest import nearest
 
 MAX_BYTES = 2 * 1024 * 1024
 """Ours: the largest file of the built-in suite is under 20 kB."""
@@ -37,17 +37,6 @@ def show(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for a word that resembles a known one, else the known ones."""
-    names = sorted(set(known))
-    lower = {n.lower(): n for n in names}
-    close = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {lower[close[0]]!r}?"
-    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"; known: {listed or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from audio.errors import InputError
+from audio.suggest import did_you_mean
 from audio.vad import VadSettings
 from verifiers.thresholds import Thresholds
 
@@ -33,12 +33,6 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
     return out
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing when no known name is close."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 VAD_NAMES = {
     "vad_threshold": "threshold", "vad_min_speech_ms": "min_speech_ms",
     "vad_min_silence_ms": "min_silence_ms", "vad_speech_pad_ms": "speech_pad_ms",
@@ -60,7 +54,7 @@ def scoring_settings(pairs: Sequence[str]) -> tuple[Thresholds, VadSettings]:
         else:
             known = (*THRESHOLD_NAMES, *VAD_NAMES)
             raise InputError(f"--set {name}: expected one of {', '.join(known)}"
-                             f"{nearest(name, known)}")
+                             f"{did_you_mean(name, known)}")
     return Thresholds(**thresholds), VadSettings(**vad)
 
 

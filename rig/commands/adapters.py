@@ -9,9 +9,8 @@ import click
 from adapters import registry
 from adapters.base import Capabilities
 from adapters.spec import Setting
-from audio.errors import InputError
+from audio.suggest import unknown_name
 from rig.console import Output
-from rig.settings import nearest
 
 
 def _capabilities(capabilities: Capabilities) -> str:
@@ -49,8 +48,7 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     known = registry.names()
     for name in names:
         if name not in known:
-            raise InputError(f"rig adapters: no adapter is called {name!r}{nearest(name, known)}; "
-                             f"known: {', '.join(known)}")
+            raise unknown_name("rig adapters", name, known)
     found = [entry for entry in registry.describe() if not names or entry.name in names]
     for entry in found:
         output.line(f"{entry.name}  {entry.summary}")

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from audio.errors import InputError
+from audio.suggest import did_you_mean
 from rig.console import Output
 from rig.ledger import read
 from rig.playout import Policy
 from rig.report import timeline_of
 from rig.scores import decide_all, scores_document
 from rig.scoring import case_identity, measure_records, timeline_row
-from rig.settings import nearest, scoring_settings
+from rig.settings import scoring_settings
 from rig.store import RunFolder
 from rig.timeline import ascii_lines
 
@@ -44,7 +45,7 @@ def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], 
     cases = {case.case_id: case for case in run.read_cases()}
     if case_id not in cases:
         raise InputError(f"{run.path}: expected a case of this run, got {case_id!r}"
-                         f"{nearest(case_id, cases)}")
+                         f"{did_you_mean(case_id, cases)}")
     if trial > info.trials:
         raise InputError.expected(f"a trial from 1 to {info.trials}", got=trial, where="--trial")
     case = cases[case_id]

@@ -52,7 +52,7 @@ def test_defaults_lie_within_their_bounds() -> None:
 
 
 def test_unknown_adapter_names_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"--adapter slient: no such adapter, did you mean "
+    with pytest.raises(InputError, match=r"--adapter slient: no such adapter; did you mean "
                                          r"'silent'\?; known: silent, monologue"):
         registry.create("slient")
     with pytest.raises(InputError, match=r"--adapter qqq: no such adapter; known"):
@@ -61,7 +61,7 @@ def test_unknown_adapter_names_the_nearest() -> None:
 
 def test_unknown_setting_names_the_nearest() -> None:
     with pytest.raises(InputError, match=r"--set endpoint: adapter long_endpoint has no such "
-                                         r"setting, did you mean 'endpoint_s'\?; it has: "
+                                         r"setting; did you mean 'endpoint_s'\?; it has: "
                                          r"endpoint_s, reply_s"):
         registry.create("long_endpoint", {"endpoint": "1"})
     with pytest.raises(InputError, match=r"it has: none"):

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from audio.errors import InputError
+from audio.suggest import nearest
 from probes.spec import ConversationsFile, RolesFile
-from probes.yamlfile import MAX_BYTES, nearest, parse, read_yaml
+from probes.yamlfile import MAX_BYTES, parse, read_yaml
 
 
 def write(tmp_path: Path, text: str | bytes) -> Path:

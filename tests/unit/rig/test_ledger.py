@@ -70,7 +70,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_line(tmp_path, monkeypatch):
             return real_write(fd, data[:10])
 
         monkeypatch.setattr(ledger_module.os, "write", short_write)
-        with pytest.raises(InputError, match=r"cannot append to the ledger: No space left.*--resume"):
+        with pytest.raises(InputError, match=r"append to the ledger: No space left.*--resume"):
             ledger.append(attempt("R2-A-3-L4b"))
         assert path.read_bytes() == before
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -85,7 +87,7 @@ def test_nothing_is_heard_early_twice_or_after_a_flush_point(chunks, stops):
         out = place(arrivals, interruptions, policy, RATE)
         sources = [i for p in out for i in range(p.source_n, p.source_n + p.n)]
         assert len(sources) == len(set(sources))
-        for before, after in zip(out, out[1:], strict=False):
+        for before, after in itertools.pairwise(out):
             assert after.start_ns >= before.start_ns + before.n * MS
         if policy == "hold":
             assert len(sources) == sum(n for _, n in chunks)
