@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 from adapters.base import AgentEvent
 from audio.errors import InputError
 
-_KEY_LIKE = re.compile(r"\b(?:sk|ek|pk)[-_][A-Za-z0-9_*.\-]{6,}|(?i:\bbearer\s+)\S+")
+_KEY_LIKE = re.compile(
+    r"\b(?:sk|ek|pk)[-_][A-Za-z0-9_*.\-]{6,}|(?i:\bbearer\s+)\S+|(?<=://)[^\s/@]+(?=@)")
+"""Keys by their usual prefixes, authorization headers, user and password in an address."""
 SECRET_MIN_CHARS = 16
 """A shorter key is a placeholder for a server that wants none ("none", "test"): taking it out would
 take words out of transcripts. Ours: keys of hosted systems have 39 characters and more."""

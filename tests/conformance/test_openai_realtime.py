@@ -54,13 +54,16 @@ from rig.record import (
     TextEvent,
 )
 from rig.schedule import Bounds, Plan
+from rig.timing import certify
 
 KEY = "sk-conformance-0123456789-abcdefghijklm"
 RATE_HZ = 24_000
 BOUNDS = Bounds(turn1_reply_s=2.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
                 onset_s=1.0, after_window_s=0.1)
 TOLERANCE_NS = 150_000_000
-"""Between two runs of the same session: the scheduling of a busy machine."""
+"""Between two runs of the same session, on a machine that keeps its deadlines."""
+TRIES = 3
+"""A session whose timing certificate is void says nothing, and is played again (contract)."""
 SAMPLE_NS = 41_667
 AT_ONCE = 8
 
@@ -301,6 +304,16 @@ class Result:
         return list(runs.values())
 
     @property
+    def void(self) -> bool:
+        """Whether the machine was too busy for this session to mean anything."""
+        return self.played is not None and certify(self.played.late_ns, None).void
+
+    def tolerance_ns(self, other: Result | None = None) -> int:
+        """What may lie between two sessions; more where the last try was void as well."""
+        late_ns = max([0, *(max(r.played.late_ns) for r in (self, other or self) if r.void)])
+        return TOLERANCE_NS + 4 * late_ns
+
+    @property
     def log(self) -> str:
         played = self.played or (self.failure.played if self.failure else None)
         return "" if played is None else "\n".join(
@@ -358,7 +371,10 @@ async def everything(library_log: io.StringIO) -> Suite:
 
     async def run(name: str, base_url: str, server: RealtimeServer | None) -> None:
         async with gate:
-            results[name] = await one(name, base_url, server, bounds.get(name, BOUNDS))
+            for _ in range(TRIES):
+                results[name] = await one(name, base_url, server, bounds.get(name, BOUNDS))
+                if not results[name].void:
+                    break
 
     async with (RealtimeServer(scenarios).running() as server, deaf_peer(b"") as mute,
                 deaf_peer(b"220 mail.example ESMTP\r\n") as mail, asyncio.TaskGroup() as group):
@@ -416,11 +432,11 @@ def test_a_calm_session_is_recorded_exactly(suite: Suite) -> None:
     # 0.4 s of speech, 0.2 s of silence for the VAD, 0.05 s of thought: heard from about 0.65 s on,
     # 0.6 s long; turn 2 begins 0.1 s later, and so on.
     (a, b), (c, d) = result.heard("hold")
-    assert abs(a - 650e6) < TOLERANCE_NS
+    assert abs(a - 650e6) < result.tolerance_ns()
     assert (b - a, d - c) == (600_000_000, 400_000_000)
     turn2_ns = n_to_ns(result.played.turn2_onset_n, RATE_HZ)
     assert b + 100_000_000 <= turn2_ns < b + 100_000_000 + 20_000_000
-    assert abs(c - (turn2_ns + 650e6)) < TOLERANCE_NS
+    assert abs(c - (turn2_ns + 650e6)) < result.tolerance_ns()
     assert result.heard("flush") == result.heard("hold")
     events = result.played.events
     assert [e.seq for e in events] == list(range(len(events)))
@@ -467,9 +483,10 @@ def test_transparent_trouble_changes_nothing_that_is_measured(suite: Suite, name
     for policy in ("hold", "flush"):
         mine, theirs = result.heard(policy), calm.heard(policy)
         assert [b - a for a, b in mine] == [b - a for a, b in theirs]
-        assert all(abs(a - b) < TOLERANCE_NS for (a, _), (b, _) in zip(mine, theirs, strict=True))
+        assert all(abs(a - b) < result.tolerance_ns(calm)
+                   for (a, _), (b, _) in zip(mine, theirs, strict=True))
     assert abs(n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
-               ) < TOLERANCE_NS
+               ) < result.tolerance_ns(calm)
     assert all(e.severity == "transparent" for e in result.of(FaultEvent))
     trace = TRANSPARENT[name][1]
     assert trace is None or trace in result.log.replace("\\", "")

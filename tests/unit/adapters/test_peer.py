@@ -89,6 +89,8 @@ def test_what_looks_like_a_key_is_taken_out_of_reasons_but_not_of_words_that_wer
     redact = Redactor(())
     told = "Incorrect API key provided: sk-proj-ab***yz. Header was: Bearer abc.def"
     assert redact(told) == "Incorrect API key provided: [redacted] Header was: [redacted]"
+    assert redact("http://me:secret@proxy:80 isn't a valid proxy") == (
+        "http://[redacted]@proxy:80 isn't a valid proxy")
     said = TextDelta(1, "sk-123456 is what I read, bearer bonds", "r")
     assert redact.event(said) is said
     assert redact("ask-someone-else, desk-lamp-0001") == "ask-someone-else, desk-lamp-0001"
