@@ -123,6 +123,12 @@ class StateChanged:
     detail: str = ""
 
 
+PEER_FRAMES = "peer_frames"
+"""Name of a `StateChanged` in which a peer on this machine says when it received user frames:
+`detail` is JSON, `{"first": k, "received_ns": [...]}`, readings of `time.perf_counter_ns` for
+frames k, k+1, ... They go into the timing certificate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Trouble. `infrastructure` ends the case as `infra_error`; `transparent` is only counted."""
