@@ -53,7 +53,7 @@ def names() -> tuple[str, ...]:
 
 def spec(name: str) -> AdapterSpec:
     """The declaration of one adapter. Raises `InputError` for an unknown name."""
-    where = _WHERE.get(name)
+    where = _WHERE.get(name.replace("-", "_"))
     if where is None:
         raise InputError(f"--adapter {name}: no such adapter{did_you_mean(name, _WHERE)}; "
                          f"known: {', '.join(_WHERE)}")
