@@ -61,16 +61,27 @@ def _dead_worker() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """A terminal sends Ctrl-C to every process. One that is still importing would die of it with
-    a traceback, so a new process inherits a blocked signal; ours is delivered afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """Ctrl-C waits until the block is over.
+
+    A terminal sends it to every process. A worker that is still importing would die of it with a
+    traceback, so it inherits a blocked signal. In this process it would leave a half-started
+    worker behind; as any thread may receive it, it is not enough to block it in this one.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    can_block = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if can_block:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _begin() -> None:
