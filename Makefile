@@ -93,6 +93,7 @@ check: $(DEV)
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
+# bench_vad needs torch as well: $(PARITY_BIN)/python bench/run.py --only vad, after install-parity.
 bench: $(DEV)
 	$(BIN)/python bench/run.py
 
