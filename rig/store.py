@@ -171,7 +171,19 @@ class RunFolder:
         return read_jsonl(self.cases_path, Case)
 
     def read_record(self, case_id: str, trial: int) -> SessionRecord:
-        return read_model(self.record_path(case_id, trial), SessionRecord, "a session record")
+        """The record of one session. Raises `InputError` also when it is that of another, or names
+        other files than its own."""
+        path = self.record_path(case_id, trial)
+        record = read_model(path, SessionRecord, "a session record")
+        named = [record.stereo.path] + ([record.arrivals.path] if record.arrivals else [])
+        own = [self.stereo_path(case_id, trial).name, self.arrivals_path(case_id, trial).name]
+        if (record.case_id, record.trial) != (case_id, trial):
+            raise InputError.expected(f"the record of {case_id} t{trial}",
+                                      got=f"that of {record.case_id} t{record.trial}", where=path)
+        if named != own[: len(named)]:
+            raise InputError.expected(f"recordings {', '.join(own)}", got=", ".join(named),
+                                      where=path)
+        return record
 
 
 def remove_leftovers(folder: Path) -> None:
