@@ -72,10 +72,12 @@ class MeasurementTable:
         return int(self.actions.shape[0])
 
     def take(self, rows: npt.NDArray[np.intp]) -> MeasurementTable:
-        """Some rows, in the order given."""
+        """Some rows, in the order given, with no more overrides than they have."""
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self)
                    if f.name != "distinct_params"}
-        return replace(self, **columns)
+        kept, columns["params_index"] = np.unique(columns["params_index"], return_inverse=True)
+        return replace(self, distinct_params=tuple(self.distinct_params[i] for i in kept),
+                       **columns)
 
     @classmethod
     def of(cls, rows: Sequence[TableRow]) -> MeasurementTable:

@@ -122,8 +122,6 @@ def decide_grid(table: MeasurementTable, grid: Grid) -> VerdictMatrix:
     passed, unscored = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
     for action in Action:
         cases = np.flatnonzero(table.actions == str(action))
-        if cases.size == 0:
-            continue
         part = table.take(cases)
         axis = AXIS_OF_ACTION.get(action)
         points = [grid.base] if axis is None else [

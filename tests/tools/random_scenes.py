@@ -17,13 +17,17 @@ def random_scene(rng: random.Random, action: Action, *, whole: bool = False) -> 
     """One scene; `whole` leaves out short recordings and missing evidence."""
     w0 = 10_000 * MS
     length = rng.choice((1000, 1500, 2500, 3000)) * MS
-    tail = 5000 if whole else rng.choice((-length // MS - 100, -400, 300, 499, 500, 501, 5000))
-    recorded = w0 + length + tail * MS + (0 if whole else rng.choice((-1, 0, 1)))
+    recorded = w0 + length + 5000 * MS
+    if not whole and rng.random() < 0.6:  # ends near an event or a limit, or the margin behind it
+        recorded = (w0 + rng.choice((length, length, 0, rng.choice(EDGES_MS) * MS))
+                    + rng.choice((-100, 0, 300, 500)) * MS + rng.choice((-1, 0, 1)))
+    merge_gap_ns = rng.choice((0, 300 * MS))
     said = rng.choice(("", "4 1", "4 1 5", "5 4 1 x", "zero"))
     texts = (TimedText(said, w0 + rng.choice((-1, 0, 1)), w0 + 5),)
     return Scene(
         expected_action=action, window=Window(w0, w0 + length),
-        model=_spans(rng, w0, 4).clip(0, max(recorded, 0)), user=_spans(rng, w0, 3),
+        model=_spans(rng, w0, 4).clip(0, max(recorded, 0)).merge_gaps(max(merge_gap_ns, MS)),
+        user=_spans(rng, w0, 3),
         recorded_ns=recorded,
         params=CaseParams(
             max_wait_s=rng.choice((None, 0.8, 1.2, 1.5, 2.0)),
@@ -34,7 +38,7 @@ def random_scene(rng: random.Random, action: Action, *, whole: bool = False) -> 
         target_text="4 1 5" if whole else rng.choice(("4 1 5", "4 1 5", None)),
         transcript=texts if whole else rng.choice((texts, texts, None)),
         forced=rng.random() < 0.1,
-        merge_gap_ns=rng.choice((0, 300 * MS)))
+        merge_gap_ns=merge_gap_ns)
 
 
 def _spans(rng: random.Random, w0: int, most: int) -> Spans:

@@ -106,6 +106,15 @@ def test_rates_equal_a_loop(random_scenes_of, make_row):
                     mine.count("unscored"))
 
 
+def test_a_level_without_core_cases_is_not_listed_on_core(make_row):
+    scene = Scene(Action.INTERRUPT, Window(10 * S, 20 * S), Spans(), Spans(), 30 * S)
+    found = sweep({"x": MeasurementTable.of([make_row("a", scene, "L0"),
+                                             make_row("b", take_turn(500), "L1")])})
+    assert list(found.systems["x"].counts["core"]) == ["L1"]
+    assert list(found.systems["x"].counts["all"]) == ["L0", "L1"]
+    assert found.systems["x"].counts["core"]["L1"].n[0] == 1
+
+
 def test_one_system_has_no_ranking_but_ranges(systems):
     result = sweep({"slow": systems["slow"]})
     assert result.stability["core"].tau_mean is None

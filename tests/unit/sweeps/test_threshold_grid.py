@@ -92,6 +92,13 @@ def test_a_grid_of_other_values():
         _ = grid.default_index
 
 
+def test_the_message_names_what_came():
+    with pytest.raises(InputError, match="once, got none"):
+        Grid(())
+    with pytest.raises(InputError, match="once, got backchannel_ceiling_s"):
+        Grid((AXES[3],))
+
+
 @pytest.mark.parametrize(("axes", "match"), [
     (AXES[:3], "each of the axes"), ((*AXES, AXES[0]), "each of the axes"),
     ((*AXES[:3], ("vad_threshold", (0.5,))), "each of the axes"),
@@ -118,6 +125,24 @@ def test_what_is_missing_is_masked_and_never_zero(make_row, random_scenes_of):
         assert (column[mask] != MISSING).all()
         assert 0 < mask.sum() < len(table)
     assert (table.coverage[~table.has_coverage] == -1.0).all()
+
+
+def test_roles_and_levels_are_kept_and_their_absence_has_a_name(make_row, random_scenes_of):
+    scene = random_scenes_of(1, 1)[0]
+    table = MeasurementTable.of([make_row("a", scene, "L2", "R7"),
+                                 make_row("b", scene, None, None)])
+    assert table.roles.tolist() == ["R7", "none"]
+    assert table.levels.tolist() == ["L2", "none"]
+    assert table.take(np.array([1])).case_ids.tolist() == ["b"]
+
+
+def test_some_rows_keep_their_own_overrides(random_table):
+    table = random_table(2, 20)
+    rows = np.array([30, 7, 7])
+    part = table.take(rows)
+    assert [part.distinct_params[i] for i in part.params_index] == [
+        table.distinct_params[table.params_index[row]] for row in rows]
+    assert len(part.distinct_params) == 2
 
 
 def test_an_unknown_action_is_refused(make_row, random_scenes_of):
