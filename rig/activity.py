@@ -48,9 +48,12 @@ def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | Aud
     missing: list[tuple[int, Path, Float32]] = []
 
     def infer() -> None:
-        for (index, path, samples), probabilities in zip(
-                missing, frame_probabilities_batch([s for _, _, s in missing]), strict=True):
-            activity = Activity(probabilities, len(samples))
+        for (index, path, samples), found in zip(missing, _inferred([s for _, _, s in missing]),
+                                                 strict=True):
+            if isinstance(found, AudioFileError):
+                out[index] = found
+                continue
+            activity = Activity(found, len(samples))
             _store(path, activity)
             out[index] = activity
         missing.clear()
@@ -77,6 +80,16 @@ def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | Aud
     if missing:
         infer()
     return [out[i] for i in range(len(channels))]
+
+
+def _inferred(channels: Sequence[Float32]) -> list[Float32 | AudioFileError]:
+    """Probabilities of a batch. Samples that the detector refuses concern their recording alone."""
+    try:
+        return list(frame_probabilities_batch(channels))
+    except InputError as error:
+        if len(channels) == 1:
+            return [AudioFileError(f"its samples are no audio: {error}")]
+        return [found for channel in channels for found in _inferred([channel])]
 
 
 def _key(content: str) -> str:

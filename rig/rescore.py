@@ -6,6 +6,7 @@ that cannot be used leaves its case unscored with the reason, and the others go 
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -23,6 +24,7 @@ from rig.scoring import CHUNK, Identity, Measured, case_params
 from rig.store import first_problem
 from verifiers.measurement import measure
 from verifiers.scene import Action, Scene, TimedText, Window
+from verifiers.thresholds import check_params
 
 MAX_LINE_BYTES = 1_000_000
 """A manifest line longer than this is not one; ours."""
@@ -61,6 +63,7 @@ def read_manifest(path: Path) -> list[RescoreLine]:
                                   got=error.strerror or "an unreadable file",
                                   where=path) from error
     lines: dict[str, RescoreLine] = {}
+    data = data.removeprefix(codecs.BOM_UTF8)
     for number, raw in enumerate(data.split(b"\n"), start=1):
         if not raw.strip():
             continue
@@ -92,6 +95,10 @@ def _line(raw: bytes, where: str) -> RescoreLine:
     if line.user_channel == line.model_channel:
         raise InputError.expected("two different channels for user and model",
                                   got=f"{line.user_channel} for both", where=where)
+    try:
+        check_params(line.identity.params)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
     wav = PurePosixPath(line.wav)
     if wav.is_absolute() or ".." in wav.parts or "\\" in line.wav or "\0" in line.wav:
         raise InputError.expected("a path inside the --audio folder", got=repr(line.wav),
@@ -99,14 +106,19 @@ def _line(raw: bytes, where: str) -> RescoreLine:
     return line
 
 
+def check_audio_folder(audio_dir: Path) -> None:
+    """Raise `InputError` when there is no such folder."""
+    if not audio_dir.is_dir():
+        raise InputError.expected("a folder with the recordings", got="no such folder",
+                                  where=audio_dir)
+
+
 def measure_manifest(
     lines: Sequence[RescoreLine], audio_dir: Path, vad: VadSettings, cache_dir: Path,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Measured]:
     """Measure every line, in order."""
-    if not audio_dir.is_dir():
-        raise InputError.expected("a folder with the recordings", got="no such folder",
-                                  where=audio_dir)
+    check_audio_folder(audio_dir)
     out: list[Measured] = []
     for first in range(0, len(lines), CHUNK):
         out += _measure_chunk(lines[first : first + CHUNK], audio_dir, vad, cache_dir)

@@ -9,7 +9,7 @@ import click
 from audio.files import atomic_write_text
 from rig.console import Output
 from rig.ledger import dumps
-from rig.rescore import measure_manifest, read_manifest
+from rig.rescore import check_audio_folder, measure_manifest, read_manifest
 from rig.scores import decide_all, measurement_lines, scores_document
 from rig.settings import scoring_settings
 from rig.store import RunFolder, make_folder
@@ -40,6 +40,7 @@ def command(manifest: Path, audio_dir: Path, settings: tuple[str, ...], out: Pat
     output = Output(as_json=as_json)
     thresholds, vad = scoring_settings(settings)
     lines = read_manifest(manifest)
+    check_audio_folder(audio_dir)
     folder = RunFolder(out if out is not None else Path("rescored") / manifest.stem)
     make_folder(folder.path)
     with output.progress("rescore", len(lines)) as progress:
