@@ -21,6 +21,7 @@ Conventions
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
 import re
 from dataclasses import dataclass
@@ -75,6 +76,9 @@ def align(samples: Float32, rate_hz: int, text: str) -> tuple[AlignedWord, ...]:
         AlignmentError: the text has no words, is longer than the audio can hold, cannot be
             pronounced, or the search did not reach its last word.
     """
+    if not _installed():
+        raise AlignmentError("alignment: expected pocketsphinx, which has no package for this "
+                             "version of Python")
     spoken = words(text)
     if not spoken:
         raise AlignmentError(f"alignment: expected words, got {text!r}")
@@ -105,8 +109,17 @@ def align(samples: Float32, rate_hz: int, text: str) -> tuple[AlignedWord, ...]:
     )
 
 
+@functools.cache
+def _installed() -> bool:
+    """Whether the aligner is there: it has no wheel for every Python, and is no reason to ask for
+    a compiler."""
+    return importlib.util.find_spec("pocketsphinx") is not None
+
+
 def aligner_facts() -> dict[str, str]:
     """What the manifest says about the aligner."""
+    if not _installed():
+        return {"name": "none", "version": "0", "words": "uniform"}
     return {
         "name": "pocketsphinx",
         "version": metadata.version("pocketsphinx"),

