@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from audio.analysis import analysis_samples
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
-from audio.errors import AudioFileError
+from audio.errors import AudioFileError, InputError
 from audio.files import read_analysis_channel, read_channel, sha256_file
 from audio.timebase import SESSION_RATE_HZ, n_to_ns
 from rig.activity import Activity, Channel, analyse
@@ -46,10 +47,17 @@ def make_track(record: SessionRecord, policy: Policy) -> Track:
 
 def check_files(run: RunFolder, record: SessionRecord) -> None:
     """The recording must be the one that its record describes."""
-    path = run.rec_dir / record.stereo.path
+    _check_file(run.rec_dir / record.stereo.path, record.stereo.sha256)
+
+
+def _check_file(path: Path, sha256: str) -> None:
     if not path.exists():
         raise AudioFileError.expected("the session's recording", got="no such file", where=path)
-    if sha256_file(path) != record.stereo.sha256:
+    try:
+        found = sha256_file(path)
+    except InputError as error:
+        raise AudioFileError(str(error)) from error
+    if found != sha256:
         raise AudioFileError(f"{path}: expected the bytes that its record describes, got others "
                              "(SHA-256 differs); the file was changed or damaged")
 
@@ -74,7 +82,9 @@ def _flushed(run: RunFolder, track: Track) -> Float32:
     """The track under `flush`, with the same rounding to PCM16 that a recording has."""
     record = track.record
     assert record.arrivals is not None
-    source = read_channel(run.rec_dir / record.arrivals.path, 0)
+    path = run.rec_dir / record.arrivals.path
+    _check_file(path, record.arrivals.sha256)
+    source = read_channel(path, 0)
     heard = render(track.placements, source, record.arrivals.rate_hz, SESSION_RATE_HZ,
                    record.recorded_n)
     return analysis_samples(pcm16_to_float(float_to_pcm16(heard)), SESSION_RATE_HZ)
