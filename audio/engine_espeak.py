@@ -21,6 +21,7 @@ import numpy as np
 
 from audio.buffers import Float32, pcm16_to_float
 from audio.errors import SynthesisError
+from audio.spoken_text import mark_letter_a
 from audio.suggest import unknown_name
 
 RATE_HZ = 22_050
@@ -36,6 +37,9 @@ TIMEOUT_S = 30.0
 """Ours: a process takes about 0.05 s for a segment; on a loaded machine some seconds."""
 MAX_S = 120.0
 """Speech is stopped beyond this: 600 characters take about 35 s."""
+_LETTER_A = "eh"
+"""It reads a spelled "M A R Y" as "em, uh, ar, why"; "eh" it says as the letter A in every accent (the vowel of
+"grade"; "ay" it says as the letter I)."""
 
 
 class EspeakEngine:
@@ -65,7 +69,7 @@ class EspeakEngine:
         del seed
         if voice not in self.voices():
             raise unknown_name("voice of espeak", voice, self.voices())
-        pcm, _ = _speak(text, voice)
+        pcm, _ = _speak(mark_letter_a(text, _LETTER_A), voice)
         return pcm16_to_float(pcm)
 
     def facts(self) -> dict[str, str]:

@@ -19,7 +19,6 @@ and on the processor, so they are promised on one machine and installation only.
 from __future__ import annotations
 
 import hashlib
-import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ import numpy as np
 from audio.buffers import Float32
 from audio.edges import MARGIN_MS, drop_end_noise, measure_edges, trim
 from audio.errors import InputError, SynthesisError
+from audio.spoken_text import mark_letter_a
 from audio.suggest import unknown_name
 from audio.timebase import s_to_n
 
@@ -39,10 +39,8 @@ which common turn detectors answer (0.5 s)."""
 MAX_PHONEMES = 400
 """hibari's own limit for what its model is given at once (`hibari.tts.MAX_PHONEMES`)."""
 
-_LETTER_A = re.compile(r"\bA\b(?!')")
-_LETTER_BEFORE = re.compile(r"\b[A-Z] $")
-_LETTER_AFTER = re.compile(r"^ ([A-Z]\b|(as|is|and|or|to|equals|plus|minus|times|over)\b)")
-_SENTENCE_START = re.compile(r"(^|[.!?] )$")
+_LETTER_A = "[A](/ˈA/)"
+"""Its inline notation for the phonemes of a word."""
 
 
 class HibariEngine:
@@ -74,7 +72,7 @@ class HibariEngine:
         rng = np.random.default_rng(seed)
         parts = [
             self._sentence(model, sentence, rng)
-            for sentence in model.split_sentences(_mark_letter_a(text))
+            for sentence in model.split_sentences(mark_letter_a(text, _LETTER_A))
         ]
         if not parts:
             raise SynthesisError(f"hibari: expected speech, got none for {text!r}")
@@ -145,20 +143,3 @@ def _join(parts: list[Float32]) -> Float32:
         tail = part[start_n + trimmed.size:] if i == len(parts) - 1 else trimmed[:0]
         out += [head, trimmed, tail]
     return np.concatenate(out)
-
-
-def _mark_letter_a(text: str) -> str:
-    """Give the phonemes of every "A" that is a letter's name, in hibari's inline notation.
-
-    A capital A inside a sentence is a letter: the article is small there. At the start of a
-    sentence it is one where a letter stands next to it, or a word that no article goes before.
-    """
-
-    def replace(match: re.Match[str]) -> str:
-        before, after = text[:match.start()], text[match.end():]
-        spelled = _LETTER_BEFORE.search(before) or _LETTER_AFTER.search(after)
-        if _SENTENCE_START.search(before) and not spelled:
-            return "A"
-        return "[A](/ˈA/)"
-
-    return _LETTER_A.sub(replace, text)

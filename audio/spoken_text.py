@@ -40,6 +40,11 @@ _CLIPPED = frozenset({
 })
 """Words that are written with an apostrophe in front; elsewhere it is a quotation mark."""
 
+_LETTER_A = re.compile(r"\bA\b(?!')")
+_LETTER_BEFORE = re.compile(r"\b[A-Z] $")
+_LETTER_AFTER = re.compile(r"^ ([A-Z]\b|(as|is|and|or|to|equals|plus|minus|times|over)\b)")
+_SENTENCE_START = re.compile(r"(^|[.!?] )$")
+
 
 def normalise(text: str) -> str:
     """Text as every engine is given it; idempotent.
@@ -72,6 +77,21 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(
         word if word.lower() in _CLIPPED else word.removeprefix("'") for word in found
     )
+
+
+def mark_letter_a(text: str, spoken: str) -> str:
+    """Replace every "A" that is a letter's name, for engines that would read the article.
+
+    A capital A inside a sentence is a letter: the article is small there. At the start of a
+    sentence it is one where a letter stands next to it, or a word that no article goes before.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        before, after = text[:match.start()], text[match.end():]
+        spelled = _LETTER_BEFORE.search(before) or _LETTER_AFTER.search(after)
+        return "A" if _SENTENCE_START.search(before) and not spelled else spoken
+
+    return _LETTER_A.sub(replace, text)
 
 
 def _one_mark(run: re.Match[str]) -> str:

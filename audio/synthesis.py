@@ -73,7 +73,7 @@ class Gate:
     """What a rendering must satisfy; otherwise the segment is rendered again with another seed.
 
     The bounds come from the 729 segments of the built-in suite, spoken by the default engine
-    (docs/synthesis.md): 0.041 to 0.079 s a character; the last word ends 13 to 77 ms before the
+    (docs/synthesis.md): 0.041 to 0.073 s a character; the last word ends 13 to 126 ms before the
     end of the segment, the first begins 0 to 60 ms after its start.
     """
 
@@ -88,6 +88,16 @@ class Gate:
     max_tail_s: float = 0.15
     """Longest sound before the first and after the last aligned word: noise that an engine added
     ends the file late, while the user's speech ends with the last word."""
+
+
+GATES = {"espeak": Gate(max_head_s=0.5, max_tail_s=0.5)}
+"""Where an engine's own gate differs. The aligner's model fits formant speech less well: it puts
+clean first and last words up to 0.33 s inside the segment."""
+
+
+def gate_of(engine_name: str) -> Gate:
+    """The gate of an engine's renderings."""
+    return GATES.get(engine_name, Gate())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +160,7 @@ def render_segment(
     if max_attempts < 1:
         raise InputError.expected("at least 1 attempt", got=max_attempts, where="render_segment")
     spoken = normalise(text)
-    bounds = gate or Gate()
+    bounds = gate or gate_of(engine.name)
     refusal = stray = ""
     unaligned: RenderedSegment | None = None
     seen: list[Float32] = []
@@ -208,7 +218,7 @@ def construction_key(
         "edge_below_level_db": edges.EDGE_BELOW_LEVEL_DB,
         "margin_ms": edges.MARGIN_MS,
         "fade_ms": edges.FADE_MS,
-        "gate": asdict(gate or Gate()),
+        "gate": asdict(gate or gate_of(engine_name)),
     }
 
 

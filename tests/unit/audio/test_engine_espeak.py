@@ -29,6 +29,12 @@ def test_form_and_same_bytes_again(engine: EspeakEngine) -> None:
         np.testing.assert_array_equal(engine.synthesize(text, "en-us", seed), one)
 
 
+def test_a_spelled_a_is_the_letter(engine: EspeakEngine) -> None:
+    said = engine.synthesize("M A R Y.", "en-us", 0)
+    np.testing.assert_array_equal(said, engine.synthesize("M eh R Y.", "en-us", 0))
+    assert not np.array_equal(said, engine.synthesize("M a R Y.", "en-us", 0))
+
+
 def test_every_accent_speaks_and_differs(engine: EspeakEngine) -> None:
     spoken = {voice: engine.synthesize("Hello there.", voice, 0).tobytes()
               for voice in (*ACCENTS, "en-us+m3", "en-us+f2")}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audio import edges
-from audio.engine_hibari import RATE_HZ, SENTENCE_PAUSE_S, HibariEngine, _mark_letter_a
+from audio.engine_hibari import RATE_HZ, SENTENCE_PAUSE_S, HibariEngine
 from audio.errors import InputError, SynthesisError
 
 TEXT = "Hello there, this is a test."
@@ -74,19 +74,6 @@ def test_what_is_said(
     )
     engine.synthesize(text, "heart", 1)
     assert said == [model.ids(spoken)]
-
-
-@pytest.mark.parametrize(("text", "marked"), [
-    ("A man came.", "A man came."),
-    ("He came. A man came.", "He came. A man came."),
-    ("plan A,", "plan [A](/ˈA/),"),
-    ("A N N A", "[A](/ˈA/) N N [A](/ˈA/)"),
-    ("A is one.", "[A](/ˈA/) is one."),
-    ("It ends. A as in apple.", "It ends. [A](/ˈA/) as in apple."),
-    ("two A's", "two A's"),
-])
-def test_the_letter_a(text: str, marked: str) -> None:
-    assert _mark_letter_a(text) == marked
 
 
 def test_sentences_are_joined_by_exact_silence_of_known_length(engine: HibariEngine) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.errors import InputError
-from audio.spoken_text import MAX_CHARS, normalise, words
+from audio.spoken_text import MAX_CHARS, mark_letter_a, normalise, words
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -55,6 +55,19 @@ def test_words() -> None:
     text = normalise("'Cause I'm twenty-one, he said 'hello' to 'em. W H I T!")
     assert words(text) == ("'Cause", "I'm", "twenty", "one", "he", "said", "hello", "to", "'em",
                            "W", "H", "I", "T")
+
+
+@pytest.mark.parametrize(("text", "marked"), [
+    ("A man came.", "A man came."),
+    ("He came. A man came.", "He came. A man came."),
+    ("plan A,", "plan <A>,"),
+    ("A N N A", "<A> N N <A>"),
+    ("A is one.", "<A> is one."),
+    ("It ends. A as in apple.", "It ends. <A> as in apple."),
+    ("two A's", "two A's"),
+])
+def test_the_letter_a(text: str, marked: str) -> None:
+    assert mark_letter_a(text, "<A>") == marked
 
 
 @settings(max_examples=100)
