@@ -76,6 +76,18 @@ class _State:
         """The first `rows` recordings; the others have ended."""
         return _State(self.context[:rows], self.hidden[:, :rows], self.cell[:, :rows])
 
+    def row(self, index: int) -> _State:
+        """One recording alone."""
+        rows = slice(index, index + 1)
+        return _State(self.context[rows], self.hidden[:, rows], self.cell[:, rows])
+
+    @classmethod
+    def stack(cls, states: Sequence[_State]) -> _State:
+        """Several recordings side by side."""
+        return cls(np.concatenate([s.context for s in states]),
+                   np.concatenate([s.hidden for s in states], axis=1),
+                   np.concatenate([s.cell for s in states], axis=1))
+
 
 _Run = Callable[[Float32, Float32, Float32], tuple[Float32, Float32, Float32]]
 """(frames (steps, rows, 576), hidden, cell) -> (probabilities (steps, rows), hidden, cell)."""
@@ -232,6 +244,45 @@ class StreamingProbabilities:
             out.append(probabilities[:, 0])
         self._state = state
         return np.concatenate(out) if out else np.zeros(0, np.float32)
+
+
+def push_together(
+    streams: Sequence[StreamingProbabilities], pieces: Sequence[Float32]
+) -> list[Float32]:
+    """`push` of every stream, in order, and bit for bit what that one gives.
+
+    The frames that are now complete go through the network side by side, up to `MAX_ROWS` streams
+    of one model at a time. Raises as `push`; then every stream is as it was before.
+    """
+    held: list[Float32] = []
+    for stream, piece in zip(streams, pieces, strict=True):
+        if stream._flushed or stream._model is not streams[0]._model:
+            raise InputError.expected("open streams of one model", got="others",
+                                      where="push_together")
+        _check(piece, "push_together")
+        held.append(np.concatenate([stream._pending, piece]))
+    if len({id(stream) for stream in streams}) != len(streams):
+        raise InputError.expected("every stream once", got="one of them twice",
+                                  where="push_together")
+    states = [stream._state for stream in streams]
+    out = [np.empty(len(samples) // FRAME_N, np.float32) for samples in held]
+    done = [0] * len(streams)
+    while waiting := [i for i in range(len(streams)) if done[i] < len(out[i])]:
+        rows = sorted(waiting, key=lambda i: done[i] - len(out[i]))[:MAX_ROWS]
+        steps = min(max(_MIN_STEPS, _BLOCK_FRAMES // len(rows)),
+                    *(len(out[i]) - done[i] for i in rows))
+        block = np.stack([held[i][done[i] * FRAME_N:(done[i] + steps) * FRAME_N] for i in rows])
+        probabilities, state = streams[0]._model._advance(
+            block, _State.stack([states[i] for i in rows]))
+        for row, i in enumerate(rows):
+            out[i][done[i]:done[i] + steps] = probabilities[:, row]
+            states[i] = state.row(row)
+            done[i] += steps
+    for index, stream in enumerate(streams):
+        stream._state = states[index]
+        stream._pending = held[index][len(out[index]) * FRAME_N:].copy()
+        stream.samples_n += len(pieces[index])
+    return out
 
 
 def _check(x16k: Float32, where: str) -> None:

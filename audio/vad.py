@@ -30,6 +30,7 @@ from dataclasses import dataclass, fields
 from audio.buffers import Float32
 from audio.errors import InputError
 from audio.silero import WEIGHTS_SHA256, SileroModel, StreamingProbabilities, load_model
+from audio.silero import push_together as probabilities_together
 from audio.silero_graph import FRAME_N
 from audio.spans import Interval, Spans
 from audio.timebase import ANALYSIS_RATE_HZ, s_to_n
@@ -206,7 +207,9 @@ class StreamingVad:
 
     def push(self, x16k: Float32) -> None:
         """Take float32 `(n,)` at 16 kHz. Raises as `StreamingProbabilities.push`."""
-        probabilities = self._source.push(x16k)
+        self._take(self._source.push(x16k))
+
+    def _take(self, probabilities: Float32) -> None:
         if len(probabilities):
             self._machine.feed(probabilities)
             self._update()
@@ -262,6 +265,16 @@ class StreamingVad:
             found.append((open_start_n, open_end_n))
         widened = _widened(found, self.analysed_n, self._settings)
         self._spans = _merged(Spans.of(widened), self._settings)
+
+
+def push_together(vads: Sequence[StreamingVad], pieces: Sequence[Float32]) -> None:
+    """`push` of every live channel with its piece, inferred side by side: the same bits, cheaper.
+
+    Raises as `audio.silero.push_together`; then no channel has taken anything.
+    """
+    answers = probabilities_together([vad._source for vad in vads], pieces)
+    for vad, probabilities in zip(vads, answers, strict=True):
+        vad._take(probabilities)
 
 
 class _Machine:

@@ -33,6 +33,7 @@ from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns
 from audio.vad import VadSettings
 from rig.clock import SessionClock
 from rig.heard import HeardTrack
+from rig.live import LiveDetection
 from rig.record import (
     AudioEvent,
     Event,
@@ -68,6 +69,14 @@ class Played:
     turn2_onset_n: int
     model_onset_ns: int | None
     late_ns: list[int] = field(default_factory=list)
+    """Lateness of every frame, measured after the send."""
+    wake_ns: list[int] = field(default_factory=list)
+    """How late the event loop came back to the sender for it: part of its lateness."""
+    ready_ns: int = 0
+    """From the first attempt to connect to the session's being ready."""
+    origin_ns: int | None = None
+    """Zero of the session clock as `time.perf_counter_ns`; `None` in virtual time."""
+    detection_behind_ns: int | None = None
 
 
 class SessionFailedError(InfrastructureError):
@@ -164,19 +173,25 @@ async def play(
     *,
     vad: VadSettings,
     bounds: Bounds | None = None,
+    live: LiveDetection | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Played:
-    """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour."""
+    """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour.
+
+    In real time `live` detects speech beside the event loop, for all sessions that run on it.
+    """
     capabilities = adapter.capabilities
     clock = SessionClock()
     if capabilities.realtime_only and clock.kind == "virtual":
         raise InfrastructureError(f"adapter {adapter.name}: speaks to a real peer and cannot run "
                                   "in virtual time; expected --clock real")
     heard = HeardTrack(capabilities.output_rate_hz,
-                       reports_done=capabilities.reports_response_done, settings=vad)
+                       reports_done=capabilities.reports_response_done, settings=vad,
+                       live=live if clock.kind == "real" else None)
     schedule = UserSchedule(plan, heard, bounds)
     log = _Log(heard, clock)
-    state = _Progress(user=[], late_ns=[])
+    wire = WireUser(plan, capabilities.input_rate_hz)
+    state = _Progress()
     limit_s = schedule.longest_s + SESSION_SLACK_S
     failure: str | None = None
     closing = AsyncExitStack()
@@ -184,10 +199,10 @@ async def play(
         async with asyncio.timeout(limit_s):
             with _foreign("opening the session"):
                 session = await closing.enter_async_context(adapter.session(config, clock))
+            state.ready_ns = clock.now_ns()
             clock.start()
             async with _receiving(session, log, clock) as receiver:
-                await _send(session, schedule, log, clock, capabilities.input_rate_hz, state,
-                            receiver, on_progress)
+                await _send(session, schedule, log, clock, wire, state, receiver, on_progress)
     except TimeoutError:
         failure = f"the session had not ended after {limit_s:.0f} s: a send or the connection hangs"
     except InfrastructureError as error:
@@ -195,7 +210,7 @@ async def play(
     finally:
         await _close(closing, log, clock)
     failure = failure or log.failure
-    played = _played(schedule, log, state)
+    played = _played(schedule, log, state, clock, heard)
     if failure is not None:
         raise SessionFailedError(failure, played)
     assert played is not None
@@ -251,17 +266,22 @@ async def _close(closing: AsyncExitStack, log: _Log, clock: SessionClock) -> Non
 
 @dataclass(slots=True)
 class _Progress:
-    user: list[Float32]
-    late_ns: list[int]
+    user: list[Float32] = field(default_factory=list)
+    late_ns: list[int] = field(default_factory=list)
+    wake_ns: list[int] = field(default_factory=list)
+    ready_ns: int = 0
 
 
-def _played(schedule: UserSchedule, log: _Log, state: _Progress) -> Played | None:
+def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionClock,
+            heard: HeardTrack) -> Played | None:
     if schedule.turn2_onset_n is None:
         return None
     user = np.concatenate(state.user) if state.user else np.zeros(0, dtype=np.float32)
     return Played(user=user, events=log.events, received=log.received, flags=set(schedule.flags),
                   turn1_end_n=schedule.turn1_end_n, turn2_onset_n=schedule.turn2_onset_n,
-                  model_onset_ns=schedule.model_onset_ns, late_ns=state.late_ns)
+                  model_onset_ns=schedule.model_onset_ns, late_ns=state.late_ns,
+                  wake_ns=state.wake_ns, ready_ns=state.ready_ns, origin_ns=clock.origin_ns,
+                  detection_behind_ns=heard.detection_behind_ns)
 
 
 async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
@@ -285,14 +305,13 @@ async def _send(
     schedule: UserSchedule,
     log: _Log,
     clock: SessionClock,
-    input_rate_hz: int,
+    wire: WireUser,
     state: _Progress,
     receiver: asyncio.Task[None],
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    wire = WireUser(schedule.plan, input_rate_hz)
     cues = _Cues(schedule, session, log)
-    waiting: Float32 | None = None
+    waiting: tuple[Float32, Float32] | None = None
     k = 0
     while True:
         deadline_ns = k * FRAME_NS
@@ -300,17 +319,19 @@ async def _send(
         if log.failure is not None or receiver.done():
             return
         if waiting is not None:
+            state.wake_ns.append(clock.now_ns() - deadline_ns)
             with _foreign("sending"):
-                await session.send(wire.frame(k - 1, schedule.turn2_onset_n))
+                await session.send(waiting[1])
             state.late_ns.append(clock.now_ns() - deadline_ns)
-            state.user.append(waiting)
+            state.user.append(waiting[0])
         # The frame is made when its media time begins and sent when it is complete, like a
         # microphone's: a decision never reaches back, and audio never arrives before it was said.
-        waiting = schedule.frame(k, deadline_ns)
+        frame = schedule.frame(k, deadline_ns)
         cues.until((k + 1) * FRAME_N)
-        if waiting is None:
+        if frame is None:
             log.user(deadline_ns, "end")
             return
+        waiting = frame, wire.frame(k, schedule.turn2_onset_n)
         if on_progress is not None:
             on_progress(k)
         k += 1

@@ -16,7 +16,7 @@ from audio.files import atomic_write_text, sha256_file, write_flac_pcm16, write_
 from audio.timebase import SESSION_RATE_HZ, n_to_s, ns_to_s, s_to_ns
 from probes.manifest import Case, Stream, TurnAudio, WindowSpec
 from rig.orchestrator import Played
-from rig.playout import Arrival, place, render
+from rig.playout import Arrival, Placement, place, render
 from rig.record import (
     AdapterFacts,
     AudioEvent,
@@ -24,10 +24,11 @@ from rig.record import (
     CaseFacts,
     PlayedTurn,
     SessionRecord,
+    StateEvent,
     Windows,
 )
 from rig.store import RunFolder
-from rig.timing import certify
+from rig.timing import TimingCertificate, certify, model_underruns, peer_timing
 
 
 def adapter_facts(adapter: Adapter) -> AdapterFacts:
@@ -53,15 +54,30 @@ def absolute_windows(case: Case, turn2_onset_n: int) -> Windows:
     )
 
 
+def hold_placements(played: Played, rate_hz: int) -> list[Placement]:
+    """Where every received sample is heard under `hold`."""
+    log = [Arrival(e.t_ns, e.n, e.response_id) for e in played.events if isinstance(e, AudioEvent)]
+    return place(log, (), "hold", rate_hz)
+
+
 def heard_track(played: Played, rate_hz: int) -> Float32:
     """The model's side under `hold`, at 24 kHz, as long as the user's side."""
-    arrivals = [e for e in played.events if isinstance(e, AudioEvent)]
-    if not arrivals:
+    placements = hold_placements(played, rate_hz)
+    if not placements:
         return np.zeros(len(played.user), dtype=np.float32)
-    log = [Arrival(e.t_ns, e.n, e.response_id) for e in arrivals]
     source = np.concatenate(played.received)
-    return render(place(log, (), "hold", rate_hz), source, rate_hz, SESSION_RATE_HZ,
-                  len(played.user))
+    return render(placements, source, rate_hz, SESSION_RATE_HZ, len(played.user))
+
+
+def certificate(played: Played, rate_hz: int,
+                window_ns: tuple[int, int] | None) -> TimingCertificate:
+    """The timing certificate of a session whose audio came at `rate_hz`."""
+    states = ((e.name, e.detail) for e in played.events if isinstance(e, StateEvent))
+    return certify(
+        played.late_ns, window_ns, wake_ns=played.wake_ns,
+        underruns_ns=model_underruns(hold_placements(played, rate_hz), rate_hz),
+        detection_behind_ns=played.detection_behind_ns,
+        peer=peer_timing(states, played.origin_ns))
 
 
 def write_session(
@@ -71,8 +87,8 @@ def write_session(
     """Write the three files of one session and return the record. Nothing is written when the
     timing certificate says `void`: such a session is discarded and run again."""
     windows = absolute_windows(case, played.turn2_onset_n)
-    timing = certify(played.late_ns, (s_to_ns(windows.scored.start_s),
-                                      s_to_ns(windows.scored.end_s)))
+    timing = certificate(played, adapter.capabilities.output_rate_hz,
+                         (s_to_ns(windows.scored.start_s), s_to_ns(windows.scored.end_s)))
     stereo_path = run.stereo_path(case.case_id, trial)
     arrivals_path = run.arrivals_path(case.case_id, trial)
     model = heard_track(played, adapter.capabilities.output_rate_hz)

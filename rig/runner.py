@@ -22,8 +22,9 @@ from audio.files import read_channel
 from audio.vad import VadSettings
 from probes.manifest import Case, Stream, SuiteInfo
 from probes.render import load_built
-from rig.clock import ClockKind, loop_factory, utc_now
+from rig.clock import ClockKind, loop_factory, punctual, utc_now
 from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
+from rig.live import LiveDetection
 from rig.orchestrator import play
 from rig.recorder import adapter_facts, write_session
 from rig.schedule import Bounds, Plan
@@ -144,24 +145,22 @@ def play_job(job: Job) -> Outcome:
         return runner.run(play_job_async(job))
 
 
-async def play_job_async(job: Job) -> Outcome:
-    """Play one case on the running loop and write its files; trouble becomes an outcome."""
+async def play_job_async(job: Job, live: LiveDetection | None = None) -> Outcome:
+    """Play one case on the running loop and write its files; trouble becomes an outcome.
+
+    In real time files are read and written beside the loop, on which other sessions run.
+    """
     started = utc_now()
     adapter = registry.create(job.adapter, job.settings)
     case = job.case
-    plan = Plan(
-        turn1=read_channel(job.suite_dir / job.stream.turn1.path, 0),
-        turn2=read_channel(job.suite_dir / job.stream.turn2.path, 0),
-        window_end_s=max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())]),
-        barge_in_after_s=case.delivery.barge_in_after_s,
-    )
+    plan = job_plan(job) if job.clock == "virtual" else await asyncio.to_thread(job_plan, job)
     seed = session_seed(case.case_id, job.trial)
     config = SessionConfig(case_id=case.case_id, trial=job.trial,
                            system_prompt=case.system_prompt, seed=seed,
                            settings=adapter.settings,
                            hint=_hint(case) if adapter.capabilities.wants_hint else None)
     try:
-        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds)
+        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live)
     except InfrastructureError as error:
         return Outcome("infra_error", str(error), started, utc_now())
     if job.clock == "virtual":
@@ -173,6 +172,17 @@ async def play_job_async(job: Job) -> Outcome:
     if record.timing.void:
         return Outcome("void", record.timing.void_reason, started, utc_now())
     return Outcome("done", None, started, utc_now())
+
+
+def job_plan(job: Job) -> Plan:
+    """The user's side of a case, read from the suite folder."""
+    case = job.case
+    return Plan(
+        turn1=read_channel(job.suite_dir / job.stream.turn1.path, 0),
+        turn2=read_channel(job.suite_dir / job.stream.turn2.path, 0),
+        window_end_s=max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())]),
+        barge_in_after_s=case.delivery.barge_in_after_s,
+    )
 
 
 def _hint(case: Case) -> CaseHint:
@@ -288,7 +298,8 @@ class _Player:
         """Play all; true when the user broke it off."""
         try:
             if clock == "real":
-                asyncio.run(self._play_real(todo))
+                with punctual(), asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
+                    runner.run(self._play_real(todo))
             elif self._workers is not None and len(todo) > 1:
                 self._play_pool(todo, self._workers)
             elif self._request.jobs > 1 and len(todo) > 1:
@@ -347,13 +358,21 @@ class _Player:
     async def _play_real(self, todo: Sequence[Job]) -> None:
         jobs: Iterator[Job] = iter(todo)
 
-        async def work() -> None:
+        booking = asyncio.Lock()
+
+        async def book(job: Job, outcome: Outcome) -> bool:
+            # A ledger line waits for the disk; the frames of other sessions must not.
+            async with booking:
+                return await asyncio.to_thread(self._book, job, outcome)
+
+        async def work(live: LiveDetection) -> None:
             for job in jobs:
                 tries = 0
-                while self._book(job, await play_job_async(job)):
+                while await book(job, await play_job_async(job, live)):
                     tries += 1
                     await asyncio.sleep(2.0**tries)
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._request.jobs, len(todo))):
-                group.create_task(work())
+        with LiveDetection() as live:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._request.jobs, len(todo))):
+                    group.create_task(work(live))
