@@ -38,8 +38,8 @@ TIMEOUT_S = 30.0
 MAX_S = 120.0
 """Speech is stopped beyond this: 600 characters take about 35 s."""
 _LETTER_A = "eh"
-"""It reads a spelled "M A R Y" as "em, uh, ar, why"; "eh" it says as the letter A in every accent (the vowel of
-"grade"; "ay" it says as the letter I)."""
+"""It reads a spelled "M A R Y" as "em, uh, ar, why". "eh" it says as the letter A in every accent
+(with the vowel of "grade"); "ay" it says as the letter I."""
 
 
 class EspeakEngine:
