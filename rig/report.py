@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, UndefinedError
 from markupsafe import Markup
 
 from audio.errors import InputError
@@ -39,11 +39,27 @@ def load_run(run: RunFolder, max_cases: int) -> ReportRun:
     """Read what `rig score` wrote. Raises `InputError` when the run is not scored."""
     scores = _json(run.scores_path, f"a scored run; run `rig score {run.path}` first")
     info = run.read_info() if run.exists() else None
-    timelines = {(row["case_id"], row["trial"]): row for row in _rows(run.measurements_path)}
+    try:
+        return _loaded(run, scores, info, max_cases)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError.expected("scores and measurements as `rig score` writes them",
+                                  got=f"damaged ones ({type(error).__name__}: {error})",
+                                  where=run.path) from error
+
+
+def _loaded(run: RunFolder, scores: dict[str, Any], info: RunInfo | None,
+            max_cases: int) -> ReportRun:
+    timelines: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in _rows(run.measurements_path):
+        key = (row["case_id"], row["trial"])
+        # The other playout's picture is not what the verdict was given for.
+        if row["playout"] == scores["playout"] or key not in timelines:
+            timelines[key] = row
     cases = []
     for case in scores["cases"][:max_cases]:
-        row = timelines.get((case["case_id"], case["trial"]))
-        cases.append({**case, "svg": Markup(svg(timeline_of(row))) if row else None})  # noqa: S704
+        found = timelines.get((case["case_id"], case["trial"]))
+        picture = Markup(svg(timeline_of(found))) if found else None  # noqa: S704
+        cases.append({**case, "svg": picture})
     return ReportRun(name=run.path.name, scores=scores, fingerprint=_fingerprint(info, scores),
                      cases=cases, left_out=max(0, len(scores["cases"]) - max_cases))
 
@@ -67,10 +83,14 @@ def write_report(runs: Sequence[RunFolder], out: Path, *, max_cases: int = 2000)
     roles = sorted({role for run in loaded for role in run.scores["ias"]["by_role"]})
     environment = Environment(loader=PackageLoader("rig"), autoescape=True,
                               undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    page = environment.get_template("report.html.j2").render(
-        title="duplexrig report", runs=loaded, roles=roles,
-        levels=[level for level in LEVELS if level in present],
-        actions=[str(action) for action in Action])
+    try:
+        page = environment.get_template("report.html.j2").render(
+            title="duplexrig report", runs=loaded, roles=roles,
+            levels=[level for level in LEVELS if level in present],
+            actions=[str(action) for action in Action])
+    except (UndefinedError, TypeError, KeyError) as error:
+        raise InputError.expected("scores as `rig score` writes them", got=f"others ({error})",
+                                  where=", ".join(str(run.path) for run in runs)) from error
     atomic_write_text(out, page)
     return len(page.encode())
 
@@ -107,4 +127,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError.expected("measurements as `rig score` writes them",
+                                  got=f"an unreadable file ({error})", where=path) from error
+    return [json.loads(line) for line in text.split("\n") if line.strip()]

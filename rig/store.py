@@ -234,7 +234,7 @@ def read_jsonl(path: Path, model: type[M]) -> list[M]:
         raise InputError.expected("one JSON object a line", got=f"an unreadable file ({error})",
                                   where=path) from error
     out: list[M] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

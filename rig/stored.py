@@ -12,7 +12,7 @@ from rig.playout import Policy
 from rig.store import RunFolder
 from sweeps.table import MeasurementTable, TableRow
 from verifiers.record import from_json
-from verifiers.scene import CaseParams
+from verifiers.scene import Action, CaseParams
 
 
 def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTable, str]:
@@ -24,7 +24,7 @@ def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTab
     path = run.measurements_path
     rows: dict[tuple[str, int], TableRow] = {}
     vads: set[str] = set()
-    for number, data in enumerate(_lines(path, run.path), start=1):
+    for number, data in _lines(path, run.path):
         where = f"{path}:{number}"
         try:
             vads.add(dumps(data["vad"]))
@@ -34,7 +34,7 @@ def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTab
                 continue
             rows[key] = TableRow(
                 case_id=key[0], trial=key[1], role=data["role"], level=data["level"],
-                action=data["expected_action"], params=CaseParams(**data["params"]),
+                action=Action(data["expected_action"]), params=CaseParams(**data["params"]),
                 measurement=from_json(data["measurement"], where))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError.expected("a measurement as `rig score` writes it",
@@ -45,7 +45,7 @@ def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTab
     return MeasurementTable.of(list(rows.values())), vads.pop()
 
 
-def _lines(path: Path, run: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, run: Path) -> list[tuple[int, dict[str, Any]]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,7 +53,9 @@ def _lines(path: Path, run: Path) -> list[dict[str, Any]]:
                                   got=getattr(error, "strerror", None) or "an unreadable file",
                                   where=path) from error
     out = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line:
+            continue
         try:
             value = json.loads(line)
         except ValueError as error:
@@ -62,5 +64,5 @@ def _lines(path: Path, run: Path) -> list[dict[str, Any]]:
         if not isinstance(value, dict):
             raise InputError.expected("one JSON object a line", got=line[:60],
                                       where=f"{path}:{number}")
-        out.append(value)
+        out.append((number, value))
     return out

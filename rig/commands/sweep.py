@@ -35,10 +35,13 @@ def command(run_dirs: tuple[Path, ...], out: Path | None, as_json: bool) -> int:
     output = Output(as_json=as_json)
     tables: dict[str, Any] = {}
     vads: dict[str, str] = {}
+    seen: set[Path] = set()
     for path in run_dirs:
-        name = path.name if path.name not in tables else str(path)
-        if name in tables:
+        names = (path.name, str(path), str(path.resolve()))
+        name = next((n for n in names if n not in tables), names[-1])
+        if path.resolve() in seen:
             raise InputError(f"{path}: expected different runs, got this one twice")
+        seen.add(path.resolve())
         tables[name], vads[name] = load_table(RunFolder(path))
     if len(set(vads.values())) > 1:
         raise InputError("expected runs measured with one detector and setting, got "

@@ -135,7 +135,8 @@ def _case(cell: tuple[str, str, str, str], stream: Stream, level: str) -> Case:
         case_id=f"{role}-{probe}-1-{level}", conversation_id=f"{role}-{probe}-1",
         stream_id=stream.stream_id, role=role, probe=probe, probe_id=probe, instance=1,
         level=level, expected_action=action,  # type: ignore[arg-type]
-        system_prompt=f"You are {role}.", params=Params(),
+        # Line separators that are none in JSON lines.
+        system_prompt=f"You are {role}.\u2028Speak\x85softly.", params=Params(),
         delivery=Delivery(mode="barge_in" if barge else "take_turn",
                           barge_in_after_s=2.0 if barge else None),
         window=(WindowSpec(start_s=0.0, end_s=offset_s + 10.0) if readback
