@@ -143,7 +143,7 @@ def render(
     """The heard track: float32 `(track_n,)`, zeros where nothing is heard.
 
     Each gapless run is resampled as a whole, so that chunk edges leave no mark. What would be
-    heard after the end of the track is cut.
+    heard before or after the track is cut.
     """
     track = np.zeros(track_n, dtype=np.float32)
     first = 0
@@ -156,9 +156,10 @@ def render(
         if source_rate_hz != track_rate_hz:
             samples = resample(samples, source_rate_hz, track_rate_hz)
         at_n = ns_to_n(run[0].start_ns, track_rate_hz)
-        keep_n = min(len(samples), track_n - at_n)
-        if keep_n > 0:
-            track[at_n : at_n + keep_n] = samples[:keep_n]
+        # A negative index would write to the end of the track.
+        first_n, last_n = max(at_n, 0), min(at_n + len(samples), track_n)
+        if first_n < last_n:
+            track[first_n:last_n] = samples[first_n - at_n : last_n - at_n]
         first = last + 1
     return track
 
