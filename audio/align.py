@@ -11,7 +11,7 @@ Conventions
 - Zeros stand on either side of the audio for the silence model (`PAD_FRAMES`), and are taken off
   again; a word whose frames reach into them begins (ends) at the edge of the audio.
 - Silence between words belongs to no word. Quiet endings are often given to silence: ends are
-  early by about 30 ms in the median where a pause follows (docs/synthesis.md has the figures).
+  early by about 40 ms in the median where a pause follows (docs/synthesis.md has the figures).
 - A word that is not in the model's dictionary gets a pronunciation by rule and is marked
   `generated`. So is a word of two or more capitals, which the dictionary would read as a word.
 - An alignment is structural: there is no score threshold (seed 002, table 29). A text forced onto

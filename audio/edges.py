@@ -12,11 +12,11 @@ Definition
 - Speech begins (ends) at the centre of the first (last) window of a run of at least 8 active
   windows. A click of one sample makes a run of 5 and does not count; a plosive's burst makes more.
 
-Why 35 dB: over 54 single words that begin or end in soft sounds, measured with the default engine
-(docs/synthesis.md), the place where the level crosses 45 dB below speech lies a median of 12 ms
-outside ours at the onset and 26 ms at the end, all of it breath and decay at the level of a quiet
-room; the crossing of 25 dB lies 11 ms inside ours at the onset and 32 ms at the end. A stricter
-threshold cuts into /f/ and /h/, a looser one leaves edges more than 20 ms from audible speech.
+Why 35 dB: over 32 single words that begin or end in soft sounds, spoken by the default engine
+(docs/synthesis.md), the level crosses 45 dB below speech a median of 8 ms before our onset and 28 ms
+after our end: breath and decay at the level of a quiet room. It crosses 25 dB 12 ms after our onset
+and 27 ms before our end. 30 dB would cut up to 44 ms of an initial fricative ("thief", "fish"), 45 dB
+would leave edges more than 20 ms from audible speech.
 """
 
 from __future__ import annotations
