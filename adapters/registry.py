@@ -26,6 +26,7 @@ _WHERE: dict[str, str] = {
     "oracle": "adapters.simulated.catalog:ORACLE",
     "inverse": "adapters.simulated.catalog:INVERSE",
     "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
+    "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""
 

@@ -26,6 +26,10 @@ _COMMANDS = {
     "rescore": ("rig.commands.rescore", "Score recordings that others made."),
     "sweep": ("rig.commands.sweep", "Decide again over grids of thresholds and VAD settings."),
     "report": ("rig.commands.report", "Write one self-contained HTML page."),
+    "check": ("rig.commands.check", "One short session that proves key, rate and audio both "
+                                    "ways."),
+    "selftest": ("rig.commands.selftest", "Agents of known latency: does the instrument recover "
+                                          "the truth?"),
     "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
                                           "settings."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),

@@ -67,6 +67,7 @@ class Played:
     flags: set[str]
     turn1_end_n: int
     turn2_onset_n: int
+    turn2_end_n: int
     model_onset_ns: int | None
     late_ns: list[int] = field(default_factory=list)
     """Lateness of every frame, measured after the send."""
@@ -274,12 +275,13 @@ class _Progress:
 
 def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionClock,
             heard: HeardTrack) -> Played | None:
-    if schedule.turn2_onset_n is None:
+    if schedule.turn2_onset_n is None or schedule.turn2_end_n is None:
         return None
     user = np.concatenate(state.user) if state.user else np.zeros(0, dtype=np.float32)
     return Played(user=user, events=log.events, received=log.received, flags=set(schedule.flags),
                   turn1_end_n=schedule.turn1_end_n, turn2_onset_n=schedule.turn2_onset_n,
-                  model_onset_ns=schedule.model_onset_ns, late_ns=state.late_ns,
+                  turn2_end_n=schedule.turn2_end_n, model_onset_ns=schedule.model_onset_ns,
+                  late_ns=state.late_ns,
                   wake_ns=state.wake_ns, ready_ns=state.ready_ns, origin_ns=clock.origin_ns,
                   detection_behind_ns=heard.detection_behind_ns)
 

@@ -20,6 +20,11 @@ def default_jobs() -> int:
     return os.cpu_count() or 1
 
 
+def load_average() -> float | None:
+    """Processes that wanted to run in the last minute, on average; `None` where it is not known."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
 def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
     """`["a=1", "b=2"]` to a dict; a pair without `=` or a repeated key is an error."""
     out: dict[str, str] = {}

@@ -11,12 +11,11 @@ import json
 import sys
 
 from adapters.known_peer.agents import prepare
-from adapters.known_peer.protocol import Behaviour
 from adapters.known_peer.server import running
 
 
 async def _serve(port: int, until_eof: bool) -> None:
-    prepare(Behaviour(agent="hold"))
+    prepare()
     async with running(port=port) as bound:
         sys.stdout.write(json.dumps({"port": bound, "url": f"ws://127.0.0.1:{bound}"}) + "\n")
         sys.stdout.flush()

@@ -8,6 +8,7 @@ of the agent's.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +21,28 @@ from adapters.simulated.agent import Ear, Mouth, Speech
 from audio.buffers import Float32, float_to_pcm16
 from audio.timebase import FRAME_NS, NS_PER_MS, SESSION_RATE_HZ, n_to_ns, s_to_ns
 
+FLOOR_HZ = 120.0
+FLOOR_LEVEL = 0.008
+"""A tone at -45 dB of full scale under everything that is said. Speech has closures of tens of
+milliseconds; with the tone the first and the last sample of an utterance can be heard wherever it
+is cut, and truth and measurement are about the same instant."""
 
-def prepare(behaviour: Behaviour) -> None:
+
+def prepare() -> None:
     """Synthesise all that will be said: doing so inside a running session would delay its clock."""
     voice.prepare()
-    if behaviour.agent == "hold":
-        voice.talk_on()
+    _talk_on()
+
+
+def _floored(speech: Speech) -> Speech:
+    phase = np.arange(1, len(speech.samples) + 1) * (2 * np.pi * FLOOR_HZ / SESSION_RATE_HZ)
+    tone = (FLOOR_LEVEL * np.cos(phase)).astype(np.float32)
+    return Speech(speech.samples + tone, speech.words, speech.loop)
+
+
+@functools.cache
+def _talk_on() -> Speech:
+    return _floored(voice.talk_on())
 
 
 class Listener:
@@ -103,10 +120,10 @@ class PeerAgent:
 
     def _speech(self) -> Speech:
         if self._kind == "hold":
-            return voice.talk_on()
+            return _talk_on()
         length_s = (self._behaviour.backchannel_s if self._kind == "backchannel"
                     else self._behaviour.reply_s)
-        return voice.talk(length_s, self._said)
+        return _floored(voice.talk(length_s, self._said))
 
 
 @dataclass(slots=True)

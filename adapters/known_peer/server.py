@@ -58,7 +58,7 @@ async def _session(socket: ServerConnection) -> None:
         return
     except ConnectionClosed:
         return
-    prepare(behaviour)
+    prepare()
     line = Line(socket, ms_to_ns(behaviour.delay_ms))
     origin_ns = read_clock_ns()
     await socket.send(_json("ready", version=VERSION, behaviour=behaviour.as_dict(),
