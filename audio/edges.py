@@ -13,10 +13,10 @@ Definition
   windows. A click of one sample makes a run of 5 and does not count; a plosive's burst makes more.
 
 Why 35 dB: over 32 single words that begin or end in soft sounds, spoken by the default engine
-(docs/synthesis.md), the level crosses 45 dB below speech a median of 8 ms before our onset and 28 ms
-after our end: breath and decay at the level of a quiet room. It crosses 25 dB 12 ms after our onset
-and 27 ms before our end. 30 dB would cut up to 44 ms of an initial fricative ("thief", "fish"), 45 dB
-would leave edges more than 20 ms from audible speech.
+(docs/synthesis.md), the level crosses 45 dB below speech a median of 8 ms before our onset and
+28 ms after our end: breath and decay at the level of a quiet room. It crosses 25 dB 12 ms after our
+onset and 27 ms before our end. 30 dB would cut up to 44 ms of an initial fricative ("thief",
+"fish"), 45 dB would leave edges more than 20 ms from audible speech.
 """
 
 from __future__ import annotations
