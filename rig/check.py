@@ -62,8 +62,9 @@ class Received:
 
     @property
     def words_per_s(self) -> float | None:
-        """Words of the transcript a second of detected speech, `None` without either."""
-        return self.words / self.speech_s if self.words and self.speech_s else None
+        """Words of the transcript a second of detected speech, `None` without text or with less
+        than a second of speech."""
+        return self.words / self.speech_s if self.words and self.speech_s >= 1.0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +178,9 @@ def _problems(adapter: Adapter, checked: Checked) -> list[str]:
             and checked.responses_started <= 1:
         found.append(f"audio came slower than it plays, {got.pace:.2f} s a second: it breaks up, "
                      f"or its rate is not {got.rate_hz} Hz")
-    whole = checked.responses_started == len(checked.responses_done)
-    if got.words_per_s is not None and whole and not WORDS_PER_S[0] <= got.words_per_s <= WORDS_PER_S[1]:
-        found.append(f"{got.words_per_s:.1f} words a second of speech, expected "
+    rate, whole = got.words_per_s, checked.responses_started == len(checked.responses_done)
+    if rate is not None and whole and not WORDS_PER_S[0] <= rate <= WORDS_PER_S[1]:
+        found.append(f"{rate:.1f} words a second of speech, expected "
                      f"{WORDS_PER_S[0]:g} to {WORDS_PER_S[1]:g}: transcript or rate is wrong")
     if can.transcript != "none" and got.words == 0:
         found.append(f"no transcript came, expected one ({can.transcript})")

@@ -158,7 +158,7 @@ def run(
             on_played(scenario)
 
     async def meet(scenario: Scenario, number: int, live: LiveDetection) -> None:
-        config = SessionConfig(scenario.name, number, "", number)
+        config = SessionConfig(scenario.name, number, "", seed=number)
         adapter = system(scenario, url)
         for attempt in range(1 + MAX_VOID_RERUNS):
             try:

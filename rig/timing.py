@@ -10,8 +10,8 @@ Definitions
   for it. It is part of that frame's lateness, and a sample of what an arrival may wait for its
   stamp.
 - Drift: the slope of lateness over the deadline, in parts per million. Theil and Sen's estimate
-  (the median of the slopes between all pairs) over the medians of whole seconds: a late frame is
-  lateness, and no drift.
+  (the median of the slopes between all pairs) over the least late frames of whole seconds: what a
+  busy machine adds is lateness, and no drift; a clock that drifts takes the punctual frames along.
 - User underruns: frames more than their own length late, so that a listener without a buffer had
   nothing to hear.
 - Model underruns: inside one response, how long the heard track fell silent because the next chunk
@@ -43,7 +43,7 @@ MAX_P99_LATE_MS = 15.0
 """Bound on the 99th percentile of lateness over the session (contract)."""
 NEAR_WINDOW_S = 1.0
 DRIFT_BLOCK = NS_PER_S // FRAME_NS
-"""Frames to a median: one second."""
+"""Frames of a whole second."""
 ONE_CLOCK_S = 5.0
 """A peer whose median lateness lies further from zero, or before the deadline, reads another clock:
 then only its drift says something. Ours."""
@@ -149,12 +149,12 @@ def drift_ppm(late_ms: NDArray[np.float64]) -> float | None:
     blocks = len(late_ms) // DRIFT_BLOCK
     if blocks < 2:
         return None
-    medians = np.median(late_ms[: blocks * DRIFT_BLOCK].reshape(blocks, DRIFT_BLOCK), axis=1)
     # Hours of blocks would make millions of pairs; a thousand blocks say the same.
-    medians = medians[:: -(-blocks // 1000)]
-    apart = np.arange(len(medians)) * (-(-blocks // 1000)) * (DRIFT_BLOCK * FRAME_NS / NS_PER_MS)
-    first, second = np.triu_indices(len(medians), 1)
-    slopes = (medians[second] - medians[first]) / (apart[second] - apart[first])
+    every = -(-blocks // 1000)
+    least = late_ms[: blocks * DRIFT_BLOCK].reshape(blocks, DRIFT_BLOCK).min(axis=1)[::every]
+    at_ms = np.arange(len(least)) * (every * DRIFT_BLOCK * FRAME_NS / NS_PER_MS)
+    first, second = np.triu_indices(len(least), 1)
+    slopes = (least[second] - least[first]) / (at_ms[second] - at_ms[first])
     return float(np.median(slopes) * 1e6)
 
 
