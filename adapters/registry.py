@@ -25,6 +25,7 @@ _WHERE: dict[str, str] = {
     "random": "adapters.simulated.catalog:RANDOM",
     "oracle": "adapters.simulated.catalog:ORACLE",
     "inverse": "adapters.simulated.catalog:INVERSE",
+    "cascade": "adapters.cascade.adapter:CASCADE",
     "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
     "peer": "adapters.known_peer.adapter:PEER",
 }

@@ -30,6 +30,8 @@ _COMMANDS = {
                                     "ways."),
     "selftest": ("rig.commands.selftest", "Agents of known latency: does the instrument recover "
                                           "the truth?"),
+    "cascade": ("rig.commands.cascade", "Serve the built-in voice agent to any client, on this "
+                                        "machine."),
     "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
                                           "settings."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),

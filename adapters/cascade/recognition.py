@@ -1,0 +1,161 @@
+"""Speech to words, offline: PocketSphinx twice over the same audio, and the two put together.
+
+1. Free recognition with the package's US English model.
+2. Recognition with a grammar of nothing but digits. It hears every dictated digit, and takes
+   everything else for digits too.
+
+A digit of pass 2 is believed where pass 1 heard a digit at that place (a *seed*), and next to a
+believed one where its acoustic score is not much below what pass 1 reached there by other words
+("four to six" for "four two six"). Scores are natural logarithms of likelihoods over the same
+frames, so they can be compared. Thresholds were set on 40 strings of `bench`-like dev speech that
+no test uses; docs/cascade.md has the figures.
+
+A decoder keeps nothing of an utterance: its normalisation is computed over each utterance alone
+(tests/unit/adapters/test_cascade_recognition.py).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audio.buffers import Float32, Int16, float_to_pcm16, pcm16_to_float
+from audio.errors import RigError
+from audio.resample import resample
+from audio.timebase import ANALYSIS_RATE_HZ, SESSION_RATE_HZ
+
+DIGITS = ("zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+GRAMMAR = f"#JSGF V1.0; grammar digits; public <all> = <digit>+; <digit> = {' | '.join(DIGITS)};"
+MAX_ACTIVE = 3000
+"""States the free search may keep a frame. A third faster than without, same words (docs)."""
+WEAK_NATS = -0.7
+"""Per frame of 10 ms: how far a digit without a seed of its own may lie below free recognition."""
+SHORT_FRAMES = 12
+"""A digit shorter than this that is not believed does not end a run: the grammar puts a stray
+"eight" on the closing consonant of a word."""
+MIN_S = 0.3
+"""Shorter audio is filled up with zeros: the decoder fails on a handful of frames."""
+
+_VARIANT = re.compile(r"\(\d+\)$")
+_WORD = re.compile(r"[a-z][a-z'.-]*")
+
+
+class RecognitionError(RigError):
+    """The recogniser failed. Never reported as silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A word on frames of 10 ms `[start, end)`, with the log-likelihood of its sound (nats)."""
+
+    word: str
+    start: int
+    end: int
+    score: float
+
+
+class Recogniser:
+    """Both decoders, loaded on first use."""
+
+    def __init__(self) -> None:
+        self._free: Any = None
+        self._digits: Any = None
+
+    def load(self) -> None:
+        """Load both models now (half a second). Raises `RecognitionError`."""
+        from pocketsphinx import Decoder
+
+        try:
+            self._free = Decoder(loglevel="FATAL", maxhmmpf=MAX_ACTIVE)
+            self._digits = Decoder(lm=None, loglevel="FATAL")
+            self._digits.add_jsgf_string("digits", GRAMMAR)
+            self._digits.activate_search("digits")
+        except RuntimeError as error:
+            raise RecognitionError(f"pocketsphinx: cannot load: {error}") from error
+
+    def words(self, pcm: Int16) -> tuple[str, ...]:
+        """Lower-case words of PCM16 `(n,)` at 24 kHz, none where nothing was recognised.
+
+        Raises `RecognitionError`; the next call begins with fresh decoders.
+        """
+        if self._free is None:
+            self.load()
+        x16k = _padded(resample(pcm16_to_float(pcm), SESSION_RATE_HZ, ANALYSIS_RATE_HZ))
+        data = float_to_pcm16(x16k).tobytes()
+        try:
+            return merge(_decode(self._free, data), _decode(self._digits, data))
+        except RuntimeError as error:
+            self._free = self._digits = None
+            raise RecognitionError(f"pocketsphinx: {error}") from error
+
+
+def merge(free: Sequence[Segment], digits: Sequence[Segment]) -> tuple[str, ...]:
+    """The words of free recognition with the believed digits in their places.
+
+    Both passes come whole, silence and noise included: their scores count, they are no words.
+    """
+    said = [d for d in digits if d.word in DIGITS]
+    believed = [d for d, yes in zip(said, _believed(free, said), strict=True) if yes]
+    kept = [f for f in free if _WORD.fullmatch(f.word)
+            and sum(_overlap(f, d) for d in believed) <= 0.5 * (f.end - f.start)]
+    # At the same place a digit goes first: it was heard within the longer word.
+    order = sorted([(d.start, 0, d.word) for d in believed] + [(f.start, 1, f.word) for f in kept])
+    return tuple(word for _, _, word in order)
+
+
+def _believed(free: Sequence[Segment], digits: Sequence[Segment]) -> list[bool]:
+    """Which digits of the second pass were said."""
+    per_frame = _frame_scores(free, max((s.end for s in (*free, *digits)), default=0))
+    weak = [_margin(d, per_frame) >= WEAK_NATS for d in digits]
+    out = []
+    for digit, plausible in zip(digits, weak, strict=True):
+        there = {f.word for f in free if _overlap(f, digit) > 0.5 * (digit.end - digit.start)}
+        out.append(digit.word in there or (plausible and not there.isdisjoint(DIGITS)))
+    for order in (range(len(digits)), range(len(digits) - 1, -1, -1)):
+        running = False
+        for k in order:
+            if not out[k] and running and weak[k]:
+                out[k] = True
+            elif not out[k] and digits[k].end - digits[k].start >= SHORT_FRAMES:
+                running = False
+            running = running or out[k]
+    return out
+
+
+def _margin(digit: Segment, free_scores: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """Nats per frame by which the digit explains its frames better than free recognition did."""
+    free = float(free_scores[digit.start:digit.end].sum())
+    return (digit.score - free) / (digit.end - digit.start)
+
+
+def _frame_scores(
+    free: Sequence[Segment], frames: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    out = np.zeros(frames)
+    for segment in free:
+        out[segment.start:segment.end] = segment.score / (segment.end - segment.start)
+    return out
+
+
+def _overlap(a: Segment, b: Segment) -> int:
+    return max(0, min(a.end, b.end) - max(a.start, b.start))
+
+
+def _padded(x16k: Float32) -> Float32:
+    missing_n = round(MIN_S * ANALYSIS_RATE_HZ) - len(x16k)
+    return x16k if missing_n <= 0 else np.pad(x16k, (0, missing_n))
+
+
+def _decode(decoder: Any, pcm16k: bytes) -> list[Segment]:
+    decoder.start_utt()
+    decoder.process_raw(pcm16k, full_utt=True)
+    decoder.end_utt()
+    # pocketsphinx gives the likelihood itself, as a float that may underflow to 0.
+    return [Segment(_VARIANT.sub("", s.word), s.start_frame, s.end_frame + 1,
+                    math.log(max(s.ascore, 5e-324)))
+            for s in decoder.seg() or () if s.end_frame >= s.start_frame]
