@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from rig.timing import certify
+from rig.playout import Placement
+from rig.timing import PeerTiming, TimingCertificate, certify, model_underruns, peer_timing
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -49,3 +52,111 @@ def test_no_frames_is_void():
     c = certify([], None)
     assert c.void
     assert c.void_reason == "no frame was sent"
+
+
+def test_late_frames_are_lateness_and_no_drift():
+    # Every fifth frame of the second half 30 ms late: a busy machine, and a clock that keeps time.
+    late = [100_000 + (30 * MS if k > 500 and k % 5 == 0 else 0) for k in range(1000)]
+    assert certify(late, None).drift_ppm == 0.0
+
+
+def test_a_client_that_sleeps_between_frames_drifts():
+    # 20 ms of sleep and 0.24 ms of work a frame, jitter of up to 0.5 ms: 12 000 ppm.
+    late = [k * 240_000 + (k * 7919 % 500) * 1000 for k in range(1500)]
+    assert certify(late, None).drift_ppm == pytest.approx(12_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("frames", "known"), [(99, False), (100, True), (149, True)])
+def test_drift_needs_two_whole_seconds(frames, known):
+    assert (certify([k * 1000 for k in range(frames)], None).drift_ppm is not None) is known
+
+
+def test_drift_of_hours_is_fitted_as_well():
+    assert certify([k * 200 for k in range(200_000)], None).drift_ppm == pytest.approx(10.0)
+
+
+def test_loop_lag_is_a_part_of_lateness_and_told_apart():
+    c = certify([5 * MS] * 100, None, wake_ns=[1 * MS] * 98 + [2 * MS, 3 * MS])
+    assert (c.loop_lag_p99_ms, c.loop_lag_max_ms) == (2.0, 3.0)
+    assert (certify([5 * MS], None).loop_lag_p99_ms, certify([5 * MS], None).loop_lag_max_ms) == (
+        None, None)
+
+
+def test_a_frame_over_its_own_length_late_is_an_underrun():
+    late = [0] * 100
+    late[7], late[9] = 20 * MS, 20 * MS + 1
+    assert certify(late, None).user_underruns_n == 1
+
+
+def test_silence_inside_a_response_is_an_underrun_of_the_model():
+    placements = [
+        Placement(0, 0, 480, 0, "a"),
+        Placement(20 * MS, 480, 480, 0, "a"),
+        Placement(43 * MS, 960, 480, 1, "a"),  # 3 ms after the end of what was heard
+        Placement(80 * MS, 1440, 480, 2, "b"),  # another response: its own beginning
+        Placement(150 * MS, 1920, 480, 3, None),
+        Placement(190 * MS, 2400, 480, 4, None),  # nobody says that these belong together
+    ]
+    gaps = model_underruns(placements, 24_000)
+    assert gaps == [3 * MS]
+    c = certify([0] * 10, None, underruns_ns=[*gaps, 5 * MS])
+    assert (c.model_underruns_n, c.model_underrun_total_ms, c.model_underrun_max_ms) == (2, 8.0,
+                                                                                        5.0)
+    assert model_underruns([], 24_000) == []
+
+
+def test_how_far_detection_lagged_is_kept():
+    assert certify([0], None, detection_behind_ns=60 * MS).detection_behind_ms == 60.0
+    assert certify([0], None).detection_behind_ms is None
+
+
+def report(first, received, **more):
+    return ("peer_frames", json.dumps({"first": first, "received_ns": received, **more}))
+
+
+ORIGIN_NS = 7_000_000_000_000
+
+
+def received(frames, late_ms, first=0):
+    return [ORIGIN_NS + (k + 1) * 20 * MS + round(late_ms(k) * MS)
+            for k in range(first, first + frames)]
+
+
+def test_lateness_by_the_peers_clock():
+    found = peer_timing([("ready", "{}"), report(0, received(50, lambda k: 1.0)),
+                         report(50, received(100, lambda k: 1.0 + (k == 120), 50))], ORIGIN_NS)
+    assert found == PeerTiming(frames_n=150, late_p50_ms=1.0, late_p99_ms=1.0, late_max_ms=2.0,
+                               drift_ppm=0.0)
+
+
+def test_a_peer_with_another_clock_says_drift_alone():
+    frames = [t + 10**15 for t in received(500, lambda k: 1.0 + k * 20e-6 * 50)]
+    found = peer_timing([report(0, frames)], ORIGIN_NS)
+    assert found is not None
+    assert (found.late_p50_ms, found.late_p99_ms, found.late_max_ms) == (None, None, None)
+    assert found.drift_ppm == pytest.approx(50.0, rel=0.01)
+    before = peer_timing([report(0, [t - 10**12 for t in frames])], ORIGIN_NS)
+    assert before is not None
+    assert before.late_p50_ms is None
+
+
+@pytest.mark.parametrize("states", [
+    [], [("peer_truth", "{}")], [("peer_frames", "no JSON")], [("peer_frames", "[" * 100_000)],
+    [("peer_frames", "[]")], [report(1, [1])], [report(True, [1])], [report(0, "x")],
+    [report(0, [1.5])], [report(0, [True])], [report(0, [2**62])], [report(0, [None])],
+    [report(0, [])], [report(0, [1]), report(5, [2])]])
+def test_what_a_peer_says_wrongly_counts_for_nothing(states):
+    assert peer_timing(states, ORIGIN_NS) is None
+
+
+def test_in_virtual_time_a_peer_says_nothing():
+    assert peer_timing([report(0, [1])], None) is None
+
+
+def test_a_certificate_of_the_first_version_can_be_read():
+    old = {"frames_n": 3, "late_p50_ms": 0.0, "late_p99_ms": 0.0, "late_p999_ms": 0.0,
+           "late_max_ms": 0.0, "late_max_near_window_ms": None, "drift_ppm": None, "void": False,
+           "void_reason": None}
+    read = TimingCertificate.model_validate(old)
+    assert read.loop_lag_p99_ms is None
+    assert read.peer is None
