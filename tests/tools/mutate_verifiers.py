@@ -22,6 +22,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -33,8 +34,9 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_CPU_S = 20
-"""Processor time, so that a busy machine kills nobody; some mutants never end by themselves."""
+LEAST_CPU_S, TIMES_UNCHANGED = 5, 5
+"""Some mutants never end by themselves. A fork may use this multiple of the unchanged run's
+processor time, which a busy machine does not stretch."""
 TESTS = {
     "verifiers": ("tests/unit/verifiers", "tests/golden/test_timelines.py"),
     "sweeps": ("tests/unit/sweeps",),
@@ -244,14 +246,18 @@ class Loop:
     def __init__(self, package: str, todo: list[Mutant], jobs: int) -> None:
         self.package, self.todo, self.jobs = package, todo, jobs
         self.results: dict[Mutant | None, str] = {}
+        self.limit_s = 600.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         # the unchanged code must pass, or nothing below means anything
-        for mutant, result in in_forks([None], lambda _: run_items(session.items), 1):
-            self.results[mutant] = result
+        unchanged = in_forks([None], lambda _: run_items(session.items), 1, self.limit_s)
+        self.results.update(unchanged)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.limit_s = max(LEAST_CPU_S, TIMES_UNCHANGED * (used.ru_utime + used.ru_stime))
         if session.items and self.results[None] == "survived":
-            self.results.update(in_forks(self.todo, lambda m: self._child(session, m), self.jobs))
+            self.results.update(in_forks(self.todo, lambda m: self._child(session, m), self.jobs,
+                                         self.limit_s))
         return True
 
     def _child(self, session: pytest.Session, mutant: Mutant) -> int:
@@ -276,7 +282,8 @@ def run_items(items: list[pytest.Item]) -> int:
     return 0
 
 
-def in_forks(todo: list, child: Callable[[object], int], jobs: int) -> Iterator[tuple]:  # type: ignore[type-arg]
+def in_forks(todo: list, child: Callable[[object], int], jobs: int,  # type: ignore[type-arg]
+             limit_s: float) -> Iterator[tuple]:  # type: ignore[type-arg]
     """Run `child` on each in a process of its own, `jobs` at a time."""
     waiting, running = list(reversed(todo)), {}
     while waiting or running:
@@ -284,7 +291,7 @@ def in_forks(todo: list, child: Callable[[object], int], jobs: int) -> Iterator[
             mutant = waiting.pop()
             pid = os.fork()
             if pid == 0:
-                _child_process(child, mutant)
+                _child_process(child, mutant, limit_s)
             running[pid] = mutant
         pid, status = os.wait()
         if os.WIFSIGNALED(status):
@@ -294,13 +301,13 @@ def in_forks(todo: list, child: Callable[[object], int], jobs: int) -> Iterator[
         yield running.pop(pid), result
 
 
-def _child_process(child: Callable[[object], int], mutant: object) -> None:
+def _child_process(child: Callable[[object], int], mutant: object, limit_s: float) -> None:
     code = 97
     try:
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
-        signal.setitimer(signal.ITIMER_PROF, TIMEOUT_CPU_S)
+        signal.setitimer(signal.ITIMER_PROF, limit_s)
         sys.dont_write_bytecode = True
         code = child(mutant)
     finally:
@@ -331,10 +338,10 @@ def main(arguments: list[str] | None = None) -> int:
     if loop.results.get(None) != "survived":
         print("the tests are missing or fail without any change")
         return 2
-    return report(todo, loop.results)
+    return report(todo, loop.results, loop.limit_s)
 
 
-def report(todo: list[Mutant], results: dict[Mutant | None, str]) -> int:
+def report(todo: list[Mutant], results: dict[Mutant | None, str], limit_s: float) -> int:
     """Print what survived and the counts of each kind."""
     survivors = [m for m in todo if results[m] == "survived"]
     unlisted = [m for m in survivors if m.key not in EQUIVALENT]
@@ -352,7 +359,7 @@ def report(todo: list[Mutant], results: dict[Mutant | None, str]) -> int:
     endless = [m for m in todo if results[m] == "timeout"]
     for m in endless:
         print(f"ENDLESS {m.module}:{m.line}: {m.before}  ->  {m.after}")
-    print(f"total      {len(todo):4} mutants, {len(endless)} stopped after {TIMEOUT_CPU_S} s of "
+    print(f"total      {len(todo):4} mutants, {len(endless)} stopped after {limit_s:.0f} s of "
           "processor time and counted as killed")
     return 1 if unlisted or wrongly_listed else 0
 

@@ -13,12 +13,12 @@ EDGES_MS = (0, 200, 400, 500, 600, 800, 1000, 1200, 1500, 2000, 2500, 3000)
 """Many events fall exactly on a limit of the grid, where a wrong comparison shows."""
 
 
-def random_scene(rng: random.Random, action: Action, *, whole: bool = False) -> Scene:
-    """One scene; `whole` leaves out short recordings and missing evidence."""
+def random_scene(rng: random.Random, action: Action) -> Scene:
+    """One scene; some have a recording cut short, no target or no transcript."""
     w0 = 10_000 * MS
     length = rng.choice((1000, 1500, 2500, 3000)) * MS
     recorded = w0 + length + 5000 * MS
-    if not whole and rng.random() < 0.6:  # ends near an event or a limit, or the margin behind it
+    if rng.random() < 0.6:  # ends near an event or a limit, or the margin behind it
         recorded = (w0 + rng.choice((length, length, 0, rng.choice(EDGES_MS) * MS))
                     + rng.choice((-100, 0, 300, 500)) * MS + rng.choice((-1, 0, 1)))
     merge_gap_ns = rng.choice((0, 300 * MS))
@@ -35,8 +35,8 @@ def random_scene(rng: random.Random, action: Action, *, whole: bool = False) -> 
             ceiling_s=rng.choice((None, 0.5, 0.6, 1.0)),
             max_spans=rng.choice((None, None, 1, 2)),
             min_coverage=rng.choice((None, None, 0.5, 1.0))),
-        target_text="4 1 5" if whole else rng.choice(("4 1 5", "4 1 5", None)),
-        transcript=texts if whole else rng.choice((texts, texts, None)),
+        target_text=rng.choice(("4 1 5", "4 1 5", None)),
+        transcript=rng.choice((texts, texts, None)),
         forced=rng.random() < 0.1,
         merge_gap_ns=merge_gap_ns)
 

@@ -33,19 +33,18 @@ def make_row():
 
 @pytest.fixture
 def random_scenes_of():
-    """`random_scenes_of(seed, n, whole=False)`: n scenes of every action."""
-    def build(seed: int, n: int, whole: bool = False):
+    """`random_scenes_of(seed, n)`: n scenes of every action, or of those given."""
+    def build(seed: int, n: int, actions=tuple(Action)):
         rng = random.Random(seed)
-        return [random_scenes.random_scene(rng, action, whole=whole)
-                for _ in range(n) for action in Action]
+        return [random_scenes.random_scene(rng, action) for _ in range(n) for action in actions]
     return build
 
 
 @pytest.fixture
 def random_table(random_scenes_of):
     """`random_table(seed, n)`: the same as a table, the levels in turn."""
-    def build(seed: int, n: int, whole: bool = False) -> MeasurementTable:
-        scenes = random_scenes_of(seed, n, whole)
+    def build(seed: int, n: int) -> MeasurementTable:
+        scenes = random_scenes_of(seed, n)
         return MeasurementTable.of([
             row(f"c{i}", scene, random_scenes.LEVELS[i // 9 % 6])
             for i, scene in enumerate(scenes)])
