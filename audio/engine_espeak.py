@@ -21,6 +21,7 @@ import numpy as np
 
 from audio.buffers import Float32, pcm16_to_float
 from audio.errors import SynthesisError
+from audio.espeak_process import VOLUME_PERCENT
 from audio.spoken_text import mark_letter_a
 from audio.suggest import unknown_name
 
@@ -83,6 +84,7 @@ class EspeakEngine:
             "version": self.version,
             "library": f"eSpeak NG {version}",
             "library_sha256": hashlib.sha256(library.read_bytes()).hexdigest(),
+            "setting_volume_percent": str(VOLUME_PERCENT),
             "licence": "GPL-3.0-or-later, in a process of its own",
         }
 

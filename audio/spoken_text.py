@@ -29,7 +29,8 @@ _REPLACE = str.maketrans({
     "\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"',
     "\u2013": " - ", "\u2014": " - ", "\u2026": "...", "\u00a0": " ",
 })
-_DASH = re.compile(r"\s*-+\s+|\s+-+\s*|--+")
+_DASH = re.compile(r"(?<![A-Za-z'])-+|-+(?![A-Za-z'])")
+_BLANK_BEFORE_MARK = re.compile(r"\s+(?=[.,!?;:])")
 _PUNCTUATION_RUN = re.compile(r"[.,!?;:](?:\s*[.,!?;:])*")
 _CROWDED = re.compile(r"([.,!?;:])(?=[A-Za-z'])")
 _ALLOWED = re.compile(r"[A-Za-z' .,!?;:-]*")
@@ -57,8 +58,9 @@ def normalise(text: str) -> str:
             f"at most {MAX_CHARS} characters a segment", got=len(text), where=_shown(text)
         )
     out = text.translate(_REPLACE).replace('"', "")
-    out = " ".join(_DASH.sub(", ", f" {out} ").split())
-    out = _PUNCTUATION_RUN.sub(_one_mark, out).lstrip(" .,!?;:")
+    out = " ".join(_DASH.sub(", ", out).split())
+    out = _BLANK_BEFORE_MARK.sub("", out)
+    out = _PUNCTUATION_RUN.sub(_one_mark, out).lstrip(" .,!?;:-")
     out = _CROWDED.sub(r"\1 ", out)
     stray = _ALLOWED.sub("", out)
     if stray:

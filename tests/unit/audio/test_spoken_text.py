@@ -25,6 +25,7 @@ from audio.spoken_text import MAX_CHARS, mark_letter_a, normalise, words
     ("...so", "so."),
     ("twenty-one", "twenty-one."),
     ("a list;", "a list."),
+    (":-A", "A."),
 ])
 def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
