@@ -9,6 +9,7 @@ transcript and the end of the response where the adapter promises them.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -87,6 +88,7 @@ class Checked:
     problems: tuple[str, ...]
 
 
+@functools.cache
 def sentence() -> Float32:
     """The user's sentence, float32 `(n,)` at 24 kHz, spoken by the default engine."""
     speaker = engine(DEFAULT_ENGINE)

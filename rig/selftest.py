@@ -39,7 +39,7 @@ from rig.live import LiveDetection
 from rig.orchestrator import Played, play
 from rig.recorder import certificate
 from rig.schedule import Bounds, Plan
-from rig.selftest_readings import Scenario, Tested, measure, session_window_ns
+from rig.selftest_readings import Meeting, Scenario, measure, session_window_ns
 
 MAX_VOID_RERUNS = 2
 
@@ -144,7 +144,7 @@ def system(scenario: Scenario, url: str) -> Adapter:
 def run(
     url: str, chosen: Sequence[Scenario], rounds: int, folder: Path, *, keep_void: bool = False,
     on_played: Callable[[Scenario], None] | None = None,
-) -> list[Tested]:
+) -> list[Meeting]:
     """Play every scenario `rounds` times, all scenarios of a round side by side, and measure.
 
     A session over its timing budget is played again, at most twice, and then counts for nothing
@@ -182,9 +182,9 @@ def run(
     plan(chosen[0])  # synthesised before anything runs on the clock
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
         runner.run(all_rounds())
-    tested: list[Tested] = []
+    tested: list[Meeting] = []
     for number, (scenario, found, problem) in enumerate(played):
-        result = (Tested(scenario, (), None, problem) if found is None
+        result = (Meeting(scenario, (), None, problem) if found is None
                   else measure(scenario, found, folder / f"{number}.wav", keep_void=keep_void))
         tested.append(result)
     return tested

@@ -69,7 +69,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Meeting:
     """One session: what was read from it, or why nothing was."""
 
     scenario: Scenario
@@ -83,11 +83,11 @@ def session_window_ns(played: Played) -> tuple[int, int]:
     return 0, n_to_ns(len(played.user), SESSION_RATE_HZ)
 
 
-def measure(scenario: Scenario, played: Played, path: Path, *, keep_void: bool) -> Tested:
+def measure(scenario: Scenario, played: Played, path: Path, *, keep_void: bool) -> Meeting:
     """Write the recording to `path`, read it back, and compare with the peer's truth."""
     timing = certificate(played, SESSION_RATE_HZ, session_window_ns(played))
     if timing.void and not keep_void:
-        return Tested(scenario, (), timing, f"void: {timing.void_reason}")
+        return Meeting(scenario, (), timing, f"void: {timing.void_reason}")
     truths = [json.loads(e.detail) for e in played.events
               if isinstance(e, StateEvent) and e.name == PEER_TRUTH]
     model = heard_track(played, SESSION_RATE_HZ)
@@ -96,7 +96,7 @@ def measure(scenario: Scenario, played: Played, path: Path, *, keep_void: bool) 
     spans = speech_spans(read_analysis_channel(path, 1)[0], VadSettings()).to_ns(ANALYSIS_RATE_HZ)
     arrivals = [arrival_edges_ns(played, truth["response_id"]) for truth in truths]
     if len(stretches) != len(truths) or None in arrivals:
-        return Tested(scenario, (), timing, f"the peer said {len(truths)} utterances, "
+        return Meeting(scenario, (), timing, f"the peer said {len(truths)} utterances, "
                       f"{len(stretches)} stretches of sound were recorded")
     readings = []
     for truth, stretch, arrival in zip(truths, stretches, arrivals, strict=True):
@@ -106,7 +106,7 @@ def measure(scenario: Scenario, played: Played, path: Path, *, keep_void: bool) 
         if reading is not None:
             readings.append(reading)
     problem = None if readings else "nothing of what is tested was said"
-    return Tested(scenario, tuple(readings), timing, problem)
+    return Meeting(scenario, tuple(readings), timing, problem)
 
 
 def arrival_edges_ns(played: Played, response_id: str) -> tuple[int, int] | None:
@@ -231,7 +231,7 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summarise(tested: Sequence[Tested], *, max_median_ms: float = MAX_MEDIAN_MS,
+def summarise(tested: Sequence[Meeting], *, max_median_ms: float = MAX_MEDIAN_MS,
               max_p95_ms: float = MAX_P95_MS) -> Summary:
     """Errors of the sessions without an injected delay, and the delays as they were seen."""
     readings = [r for t in tested for r in t.readings]

@@ -18,10 +18,10 @@ from rig.selftest_readings import (
     MAX_P95_MS,
     METHODS,
     Errors,
+    Meeting,
     Reading,
     Scenario,
     Summary,
-    Tested,
     errors,
     summarise,
 )
@@ -76,7 +76,7 @@ def command(rounds: int, delay_ms: float, max_median_ms: float, max_p95_ms: floa
     return 1 if summary.failures else 0
 
 
-def _show(output: Output, tested: Sequence[Tested], summary: Summary) -> None:
+def _show(output: Output, tested: Sequence[Meeting], summary: Summary) -> None:
     output.table(
         "truth and measurement, median ms", ["agent", "quantity", "n", "truth", *METHODS,
                                              *(f"error {m}" for m in METHODS)],
@@ -101,7 +101,7 @@ def _show(output: Output, tested: Sequence[Tested], summary: Summary) -> None:
         output.line("the instrument recovers the truth within its budgets")
 
 
-def _by_scenario(tested: Sequence[Tested]) -> list[list[Reading]]:
+def _by_scenario(tested: Sequence[Meeting]) -> list[list[Reading]]:
     readings = [r for t in tested for r in t.readings]
     names = dict.fromkeys(r.scenario.name for r in readings)
     return [[r for r in readings if r.scenario.name == name] for name in names]
@@ -120,7 +120,7 @@ def _row(readings: Sequence[Reading]) -> list[object]:
               for m in METHODS)]
 
 
-def _document(tested: Sequence[Tested], summary: Summary, max_median_ms: float,
+def _document(tested: Sequence[Meeting], summary: Summary, max_median_ms: float,
               max_p95_ms: float) -> dict[str, Any]:
     return {
         "ok": not summary.failures and not summary.problems,

@@ -61,7 +61,7 @@ def test_no_wait_ends_early():
 
 @pytest.mark.skipif(not hasattr(selectors, "EpollSelector"), reason="only epoll rounds up to 1 ms")
 def test_waits_are_finer_than_a_millisecond():
-    """4.3 ms end after 5 ms in epoll, always; the better half of many waits is finer on any load."""
+    """4.3 ms end after 5 ms in epoll, always; of many waits some are finer on any load."""
     async def waits() -> list[float]:
         clock, late_ms = SessionClock(), []
         for _ in range(60):
