@@ -40,8 +40,12 @@ class Called:
 
 
 @pytest.fixture
-def call_rig(capsys: pytest.CaptureFixture[str]) -> Callable[..., Called]:
+def call_rig(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Called]:
     """The command line in this process: `call_rig("run", suite, "--adapter", "silent")`."""
+    # Looking through all installed distributions is a tenth of a second a call, and has its tests.
+    monkeypatch.setattr(cli, "name_conflict", lambda: None)
 
     def call(*arguments: object) -> Called:
         capsys.readouterr()
@@ -64,6 +68,26 @@ def tiny_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three of them: LISTEN, TAKE_TURN, BACKCHANNEL. Read only."""
     return kit.write_small_suite(tmp_path_factory.mktemp("suite") / "tiny",
                                  ("LISTEN", "TAKE_TURN", "BACKCHANNEL"))
+
+
+@pytest.fixture(scope="session")
+def oracle_run(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small suite, played by the oracle and scored. Read only."""
+    return _scored(small_suite, "oracle", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def random_run(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small suite, played at random and scored: passes and fails. Read only."""
+    return _scored(small_suite, "random", tmp_path_factory)
+
+
+def _scored(suite: Path, agent: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / agent
+    assert cli.main(["run", str(suite), "--adapter", agent, "--jobs", "1", "--out",
+                     str(run)]) == 0
+    assert cli.main(["score", str(run), "--jobs", "1"]) == 0
+    return run
 
 
 @pytest.fixture

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import rig_testkit as kit
 
+from rig import scoring
+from rig.runner import session_seed
+
 ONLY_TIMES_DIFFER = ("started", "ended")
 
 
@@ -25,55 +28,49 @@ def attempts(run: Path) -> list[dict[str, Any]]:
             for line in kit.ledger(run)]
 
 
-@pytest.fixture(scope="module")
-def played(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agent that throws dice, two trials: 18 sessions, so that scoring has two chunks."""
-    from rig import cli
-
-    run = tmp_path_factory.mktemp("one") / "run"
-    assert cli.main(["run", str(small_suite), "--adapter", "random", "--trials", "2", "--jobs",
-                     "1", "--out", str(run)]) == 0
-    assert cli.main(["score", str(run), "--jobs", "1"]) == 0
-    return run
-
-
-def test_one_process_or_two(played: Path, small_suite: Path, tmp_path: Path, call_rig: Any) -> None:
+def test_one_process_or_two(
+    random_run: Path, small_suite: Path, tmp_path: Path, call_rig: Any,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Playing and scoring; five records to a chunk, so that scoring has two of them."""
+    monkeypatch.setattr(scoring, "CHUNK", 5)
     run = tmp_path / "run"
-    assert call_rig("run", small_suite, "--adapter", "random", "--trials", 2, "--jobs", 2,
-                    "--out", run).code == 0
+    assert call_rig("run", small_suite, "--adapter", "random", "--jobs", 2, "--out",
+                    run).code == 0
     assert call_rig("score", run, "--jobs", 2).code == 0
-    assert content(run) == content(played)
-    by_key = {(a["case_id"], a["trial"]): a for a in attempts(run)}
-    assert len(by_key) == 18
-    assert by_key == {(a["case_id"], a["trial"]): a for a in attempts(played)}
+    assert content(run) == content(random_run)
+    by_case = {a["case_id"]: a for a in attempts(run)}
+    assert len(by_case) == 9
+    assert by_case == {a["case_id"]: a for a in attempts(random_run)}
 
 
 def test_cases_finished_in_another_order(
-    played: Path, small_suite: Path, tmp_path: Path, call_rig: Any
+    random_run: Path, small_suite: Path, tmp_path: Path, call_rig: Any
 ) -> None:
-    """The first seven sessions are played last."""
+    """The first four sessions are played last."""
     run = tmp_path / "run"
-    shutil.copytree(played, run)
+    shutil.copytree(random_run, run)
     lines = (run / "attempts.jsonl").read_bytes().splitlines(keepends=True)
-    (run / "attempts.jsonl").write_bytes(b"".join(lines[7:]))
-    for line in kit.ledger(played)[:7]:
+    (run / "attempts.jsonl").write_bytes(b"".join(lines[4:]))
+    for line in kit.ledger(random_run)[:4]:
         for path in (run / "rec").glob(f"{line['case_id']}.t{line['trial']}.*"):
             path.unlink()
     for name in ("scores.json", "measurements.jsonl"):
         (run / name).unlink()
     shutil.rmtree(run / "cache")
-    assert call_rig("run", small_suite, "--adapter", "random", "--trials", 2, "--jobs", 1,
+    assert call_rig("run", small_suite, "--adapter", "random", "--jobs", 1,
                     "--out", run, "--resume").code == 0
     assert call_rig("score", run, "--jobs", 1).code == 0
-    assert attempts(run) == attempts(played)[7:] + attempts(played)[:7]
-    assert content(run) == content(played)
+    assert attempts(run) == attempts(random_run)[4:] + attempts(random_run)[:4]
+    assert content(run) == content(random_run)
 
 
-def test_trials_and_cases_differ_from_one_another(played: Path) -> None:
+def test_cases_and_trials_differ_from_one_another(random_run: Path) -> None:
     """So the equalities above compare something."""
-    stereo = {name: data for name, data in kit.files(played).items()
+    assert len({session_seed(c, t) for c in ("R1-C1-1-L2", "R1-C1-1-L3") for t in (1, 2)}) == 4
+    stereo = {name: data for name, data in kit.files(random_run).items()
               if name.endswith("stereo.wav")}
-    assert len(stereo) == len(set(stereo.values())) == 18
+    assert len(stereo) == len(set(stereo.values())) == 9
 
 
 @pytest.mark.parametrize("spoil", [
@@ -82,10 +79,10 @@ def test_trials_and_cases_differ_from_one_another(played: Path) -> None:
     lambda path: path.unlink(),
 ], ids=["empty", "cut", "missing"])
 def test_the_cache_never_changes_a_number(
-    spoil: Callable[[Path], None], played: Path, tmp_path: Path, call_rig: Any
+    spoil: Callable[[Path], None], random_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
     run = tmp_path / "run"
-    shutil.copytree(played, run)
+    shutil.copytree(random_run, run)
     before = content(run)
     for path in (run / "cache").iterdir():
         spoil(path)

@@ -30,7 +30,8 @@ def played(*arrivals: tuple[float, int], onset_n: int = 5 * RATE, late_ms: float
                          for seq, (t, n) in enumerate(arrivals)]
     n = round(recorded_s * RATE)
     return Played(user=np.zeros(n, np.float32), events=events, received=received, flags={"forced"},
-                  turn1_end_n=RATE, turn2_onset_n=onset_n, model_onset_ns=None,
+                  turn1_end_n=RATE, turn2_onset_n=onset_n,
+                  turn2_end_n=onset_n + round(6.1 * RATE), model_onset_ns=None,
                   late_ns=[round(late_ms * 1e6)] * (n // 480))
 
 

@@ -19,17 +19,6 @@ from adapters.simulated import voice
 YIELD = "R1-C3-1-L2"
 
 
-@pytest.fixture(scope="module")
-def scored(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from rig import cli
-
-    run = tmp_path_factory.mktemp("report") / "oracle"
-    assert cli.main(["run", str(small_suite), "--adapter", "oracle", "--jobs", "1", "--out",
-                     str(run)]) == 0
-    assert cli.main(["score", str(run), "--jobs", "1"]) == 0
-    return run
-
-
 class Page(HTMLParser):
     """Tags and addresses of a page."""
 
@@ -46,10 +35,10 @@ class Page(HTMLParser):
 
 
 def test_one_page_with_a_timeline_a_case_and_no_network(
-    scored: Path, tmp_path: Path, call_rig: Any
+    oracle_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
     out = tmp_path / "page.html"
-    called = call_rig("report", scored, "--out", out, "--json")
+    called = call_rig("report", oracle_run, "--out", out, "--json")
     assert called.code == 0
     text = out.read_text()
     assert json.loads(called.out)["bytes"] == len(text.encode())
@@ -58,12 +47,12 @@ def test_one_page_with_a_timeline_a_case_and_no_network(
     assert page.addresses == []
     assert "script" not in page.tags
     assert not re.search(r"(https?:)?//[a-z]", text)
-    for case in kit.scores(scored)["cases"]:
+    for case in kit.scores(oracle_run)["cases"]:
         assert case["case_id"] in text
 
 
-def test_hostile_text_stays_text(scored: Path, tmp_path: Path, call_rig: Any) -> None:
-    run = shutil.copytree(scored, tmp_path / "<img src=x onerror=alert(1)>")
+def test_hostile_text_stays_text(oracle_run: Path, tmp_path: Path, call_rig: Any) -> None:
+    run = shutil.copytree(oracle_run, tmp_path / "<img src=x onerror=alert(1)>")
     found = kit.scores(run)
     found["cases"][0]["reason"] = "</td><script>alert(2)</script>"
     found["cases"][0]["flags"] = ["<object onclick=alert(3)>"]
@@ -77,9 +66,11 @@ def test_hostile_text_stays_text(scored: Path, tmp_path: Path, call_rig: Any) ->
     assert "&lt;script&gt;alert(2)" in out.read_text()
 
 
-def test_only_so_many_timelines_as_asked_for(scored: Path, tmp_path: Path, call_rig: Any) -> None:
+def test_only_so_many_timelines_as_asked_for(
+    oracle_run: Path, tmp_path: Path, call_rig: Any
+) -> None:
     out = tmp_path / "page.html"
-    assert call_rig("report", scored, "--out", out, "--max-cases", 2).code == 0
+    assert call_rig("report", oracle_run, "--out", out, "--max-cases", 2).code == 0
     assert Page(out.read_text()).tags.count("svg") == 2
 
 
@@ -126,9 +117,9 @@ def test_the_picture_is_of_the_playout_that_decided(
     (lambda run: shutil.rmtree(run), "expected a scored run"),
 ])
 def test_a_run_that_is_not_scored_or_damaged_is_one_line(
-    spoil: Callable[[Path], Any], message: str, scored: Path, tmp_path: Path, call_rig: Any
+    spoil: Callable[[Path], Any], message: str, oracle_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
-    run = shutil.copytree(scored, tmp_path / "run")
+    run = shutil.copytree(oracle_run, tmp_path / "run")
     spoil(run)
     assert message in call_rig("report", run, "--out", tmp_path / "page.html").error
     assert not (tmp_path / "page.html").exists()
@@ -141,6 +132,6 @@ def _without(run: Path, name: str) -> None:
     (run / "scores.json").write_text(json.dumps(found))
 
 
-def test_a_place_that_cannot_be_written(scored: Path, tmp_path: Path, call_rig: Any) -> None:
-    line = call_rig("report", scored, "--out", tmp_path / "nowhere" / "page.html").error
+def test_a_place_that_cannot_be_written(oracle_run: Path, tmp_path: Path, call_rig: Any) -> None:
+    line = call_rig("report", oracle_run, "--out", tmp_path / "nowhere" / "page.html").error
     assert "expected a file that can be written" in line

@@ -39,7 +39,8 @@ from rig.schedule import Plan
 from rig.store import RunFolder
 
 BROKEN = "R1-C1-1-L2"
-WHOLE = {"R2-C1-1-L2", "R1-C4-1-L2"}
+OTHER = "R2-C1-1-L2"
+WHOLE = {OTHER, "R1-C4-1-L2"}
 
 FAULTS = {name: reason for name, (_, reason) in kit.FAULTS.items()} | {
     "raises on opening": "opening the session failed: ConnectionRefusedError",
@@ -55,9 +56,9 @@ def test_a_broken_session_is_an_infrastructure_error_and_the_rest_is_played(
     add_adapter("faulty", kit.faulty(kind, frozenset({BROKEN})))
     run = tmp_path / "run"
     called = call_rig("run", tiny_suite, "--adapter", "faulty", "--jobs", 1, "--retries", 1,
-                 "--out", run)
+                      "--filter", f"case={BROKEN}|{OTHER}", "--out", run)
     assert called.code == 3
-    assert kit.done(run) == WHOLE
+    assert kit.done(run) == {OTHER}
     tries = [a for a in kit.ledger(run) if a["case_id"] == BROKEN]
     assert [(a["attempt"], a["status"]) for a in tries] == [(1, "infra_error"), (2, "infra_error")]
     assert all(FAULTS[kind] in a["reason"] for a in tries), tries
@@ -70,7 +71,7 @@ def test_a_broken_session_is_an_infrastructure_error_and_the_rest_is_played(
     assert case["reason"].startswith("infra_error: ")
     assert FAULTS[kind] in case["reason"]
     stat = kit.scores(run)["ias"]["all"]["L2"]
-    assert (stat["n"], stat["unscored"]) == (2, 1)
+    assert (stat["n"], stat["unscored"]) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", ["raises on closing", "hangs on closing"])
@@ -124,7 +125,7 @@ def test_a_failed_attempt_is_repeated_at_once_and_counted(
     assert kit.scores(run)["attempts"] == {"done": 3}
 
 
-@pytest.mark.parametrize("retries", [0, 1, 3])
+@pytest.mark.parametrize("retries", [0, 2])
 def test_retries_are_bounded_and_resume_plays_what_failed(
     retries: int, tiny_suite: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
 ) -> None:
@@ -236,7 +237,10 @@ def test_the_orchestrator_itself_refuses_a_real_peer_in_virtual_time() -> None:
 def test_every_network_adapter_refuses_virtual_time(
     name: str, tiny_suite: Path, tmp_path: Path, call_rig: Any, monkeypatch: Any
 ) -> None:
-    spec = replace(registry.spec(name), missing=lambda: None)
+    """Its declaration says so; no key and no peer is needed to be told."""
+    adapter = kit.stub(kit.nothing, capabilities=registry.spec(name).capabilities)
+    adapter.name = name
+    spec = replace(registry.spec(name), missing=lambda: None, build=lambda _settings: adapter)
     module = ModuleType("network_adapter_of_this_test")
     module.__dict__["SPEC"] = spec
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -279,8 +283,10 @@ def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
-@pytest.mark.parametrize(("group", "when"), [(False, "playing"), (True, "playing"),
-                                             (True, "starting")])
+@pytest.mark.parametrize(("group", "when"), [
+    (False, "playing"), (True, "starting"),
+    pytest.param(True, "playing", marks=pytest.mark.slow),
+])
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(
     group: bool, when: str, tiny_suite: Path, tmp_path: Path, call_rig: Any
 ) -> None:

@@ -164,20 +164,10 @@ def test_text_of_a_stream_counts_where_its_audio_was_heard(
 # --- counts, flags, settings ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def oracle(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from rig import cli
-
-    run = tmp_path_factory.mktemp("scoring") / "oracle"
-    assert cli.main(["run", str(small_suite), "--adapter", "oracle", "--jobs", "1", "--out",
-                     str(run)]) == 0
-    return run
-
-
 def test_what_was_not_played_is_unscored_and_in_no_denominator(
-    oracle: Path, tmp_path: Path, call_rig: Any
+    oracle_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
-    run = shutil.copytree(oracle, tmp_path / "run")
+    run = shutil.copytree(oracle_run, tmp_path / "run")
     lines = [line for line in kit.ledger(run) if line["case_id"] not in (YIELD, READBACK, LISTEN)]
     times = {"started": "2026-01-01T00:00:00.000+00:00", "ended": "2026-01-01T00:00:01.000+00:00"}
     lines += [{"case_id": READBACK, "trial": 1, "attempt": 1, "status": "unsupported",
@@ -200,8 +190,10 @@ def test_what_was_not_played_is_unscored_and_in_no_denominator(
     assert set(found["ias"]) >= {"core", "all", "by_action", "by_role"}
 
 
-def test_scores_hold_the_names_of_the_contract(oracle: Path, tmp_path: Path, call_rig: Any) -> None:
-    run = shutil.copytree(oracle, tmp_path / "run")
+def test_scores_hold_the_names_of_the_contract(
+    oracle_run: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    run = shutil.copytree(oracle_run, tmp_path / "run")
     called = call_rig("score", run, "--jobs", 1, "--json")
     found = kit.scores(run)
     assert json.loads(called.out) == found
@@ -237,9 +229,9 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
 
 
 def test_every_scoring_setting_reaches_its_verifier(
-    oracle: Path, tmp_path: Path, call_rig: Any
+    oracle_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
-    run = shutil.copytree(oracle, tmp_path / "run")
+    run = shutil.copytree(oracle_run, tmp_path / "run")
     for setting, (action, outcome) in SETTINGS.items():
         assert call_rig("score", run, "--jobs", 1, "--set", setting).code == 0
         found = kit.scores(run)
@@ -264,16 +256,17 @@ def test_every_scoring_setting_reaches_its_verifier(
     ("=1", "--set: expected KEY=VALUE, got '=1'"),
 ])
 def test_a_setting_that_does_not_exist_or_fit_is_one_line(
-    setting: str, message: str, oracle: Path, call_rig: Any
+    setting: str, message: str, oracle_run: Path, call_rig: Any
 ) -> None:
-    before = kit.files(oracle)
-    for command in (["score", oracle], ["inspect", oracle, YIELD]):
+    before = kit.files(oracle_run)
+    for command in (["score", oracle_run], ["inspect", oracle_run, YIELD]):
         assert message in call_rig(*command, "--set", setting).error
-    assert kit.files(oracle) == before
+    assert kit.files(oracle_run) == before
 
 
-def test_a_setting_given_twice(oracle: Path, call_rig: Any) -> None:
-    line = call_rig("score", oracle, "--set", "merge_gap_s=0.1", "--set", "merge_gap_s=0.2").error
+def test_a_setting_given_twice(oracle_run: Path, call_rig: Any) -> None:
+    line = call_rig("score", oracle_run, "--set", "merge_gap_s=0.1", "--set",
+                    "merge_gap_s=0.2").error
     assert "--set: merge_gap_s is given twice" in line
 
 

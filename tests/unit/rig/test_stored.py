@@ -16,38 +16,26 @@ from rig.store import RunFolder
 from rig.stored import load_table
 
 
-@pytest.fixture(scope="module")
-def scored(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seeded random onsets: passes and fails."""
-    from rig import cli
-
-    run = tmp_path_factory.mktemp("stored") / "random"
-    assert cli.main(["run", str(small_suite), "--adapter", "random", "--jobs", "1", "--out",
-                     str(run)]) == 0
-    assert cli.main(["score", str(run), "--jobs", "1"]) == 0
-    return run
-
-
 @pytest.fixture
-def copied(scored: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(scored, tmp_path / "run")
+def copied(random_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(random_run, tmp_path / "run")
 
 
 def test_a_sweep_at_the_default_gives_what_score_gave(
-    scored: Path, tmp_path: Path, call_rig: Any
+    random_run: Path, tmp_path: Path, call_rig: Any
 ) -> None:
     out = tmp_path / "sweep.json"
-    called = call_rig("sweep", scored, "--out", out, "--json")
+    called = call_rig("sweep", random_run, "--out", out, "--json")
     assert called.code == 0
     document = json.loads(out.read_text())
     assert json.loads(called.out) == document
     assert "180" in json.dumps(document) or len(document["configs"]) == 180
-    counted = {c["case_id"]: c["outcome"] for c in kit.scores(scored)["cases"]}
+    counted = {c["case_id"]: c["outcome"] for c in kit.scores(random_run)["cases"]}
     passed = sum(outcome == "pass" for outcome in counted.values())
     assert 0 < passed < 9
-    table, _ = load_table(RunFolder(scored))
+    table, _ = load_table(RunFolder(random_run))
     assert len(table) == 9
-    shown = call_rig("sweep", scored).out
+    shown = call_rig("sweep", random_run).out
     line = next(row for row in shown.splitlines() if row.startswith("ias_all L2"))
     assert f"{100 * passed / 9:.1f}" in line
 
@@ -69,12 +57,12 @@ def test_cases_without_a_measurement_are_left_out(copied: Path, call_rig: Any) -
 
 
 def test_runs_measured_differently_are_not_compared(
-    scored: Path, copied: Path, call_rig: Any
+    random_run: Path, copied: Path, call_rig: Any
 ) -> None:
     assert call_rig("score", copied, "--jobs", 1, "--set", "merge_gap_s=0.2").code == 0
-    line = call_rig("sweep", scored, copied).error
+    line = call_rig("sweep", random_run, copied).error
     assert "expected runs measured with one detector and setting" in line
-    assert "twice" in call_rig("sweep", scored, scored.parent / "." / scored.name).error
+    assert "twice" in call_rig("sweep", random_run, random_run.parent / "." / random_run.name).error
 
 
 def _edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -109,10 +97,10 @@ def test_damaged_measurements_name_their_line(
 
 
 def test_runs_of_one_name_in_two_folders_are_two_systems(
-    scored: Path, tmp_path: Path, call_rig: Any, monkeypatch: pytest.MonkeyPatch
+    random_run: Path, tmp_path: Path, call_rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(scored, tmp_path / "a" / "random")
-    shutil.copytree(scored, tmp_path / "random")
+    shutil.copytree(random_run, tmp_path / "a" / "random")
+    shutil.copytree(random_run, tmp_path / "random")
     monkeypatch.chdir(tmp_path)
     document = json.loads(call_rig("sweep", "a/random", "random", "--json").out)
     assert len(document["systems"]) == 2
