@@ -165,12 +165,19 @@ def render_segment(
     refusal = stray = ""
     unaligned: RenderedSegment | None = None
     seen: list[Float32] = []
+    made = 0
     for attempt in range(max_attempts):
         try:
             raw = engine.synthesize(spoken, voice, seed + attempt)
-            if any(np.array_equal(raw, other) for other in seen):
-                break  # the engine has no other rendering of this text
-            seen.append(raw)
+        except SynthesisError as error:
+            made += 1
+            refusal = str(error)
+            continue
+        if any(np.array_equal(raw, other) for other in seen):
+            break  # the engine has no other rendering of this text
+        made += 1
+        seen.append(raw)
+        try:
             samples, seconds_per_char = _cut(raw, engine.sample_rate_hz, spoken, bounds)
         except SynthesisError as error:
             refusal = str(error)
@@ -191,9 +198,9 @@ def render_segment(
             )
         refusal = stray
     if unaligned is not None and not stray:
-        return replace(unaligned, attempts=len(seen))
+        return replace(unaligned, attempts=made)
     raise SynthesisError(
-        f"{engine.name}: no rendering of {spoken!r} passed in {len(seen) or max_attempts} "
+        f"{engine.name}: no rendering of {spoken!r} passed in {made} "
         f"attempt(s): {refusal}"
     )
 
