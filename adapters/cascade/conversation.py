@@ -29,7 +29,7 @@ class Item:
     sent_n: int = 0
     """Audio of an assistant item that was sent, samples at 24 kHz."""
     words: list[tuple[str, int]] = field(default_factory=list)
-    """Assistant: each piece of the transcript and the sample at which its sound ends."""
+    """Assistant: each piece of the transcript and the sample at which its sound begins."""
     cut: bool = False
     """The client said that not all of it was heard."""
 
@@ -129,8 +129,10 @@ class Conversation:
                               f"already shorter than {audio_end_ms} ms", "audio_end_ms")
         end_n = audio_end_ms * N_PER_MS
         item.cut = item.cut or end_n < item.sent_n
+        # A word was heard when the next one had begun, the last when everything was played.
+        over_n = [*(start_n for _, start_n in item.words[1:]), item.sent_n]
+        item.words = [word for word, n in zip(item.words, over_n, strict=False) if n <= end_n]
         item.sent_n = end_n
-        item.words = [(text, at_n) for text, at_n in item.words if at_n <= end_n]
         item.text = "".join(text for text, _ in item.words)
         return item
 

@@ -112,13 +112,17 @@ def read_back(words: Sequence[str], *, in_full: bool) -> str:
 
 
 def _with_pauses(words: Sequence[str]) -> str:
-    """Runs of digits set off by commas, everything else as it is."""
-    parts = []
+    """Longer runs of digits in groups and set off by commas, everything else as it is."""
+    parts: list[str] = []
+    loose: list[str] = []
     for is_digit, run in groupby(words, _DIGITS.__contains__):
         together = list(run)
-        parts.append(", ".join(_groups(together)) if is_digit and len(together) >= DICTATED_RUN
-                     else " ".join(together))
-    return ", ".join(parts) if any("," in p for p in parts) else " ".join(parts)
+        if is_digit and len(together) >= DICTATED_RUN:
+            parts += [" ".join(loose), *_groups(together)]
+            loose = []
+        else:
+            loose += together
+    return ", ".join(part for part in (*parts, " ".join(loose)) if part)
 
 
 def _groups(run: Sequence[str]) -> list[str]:

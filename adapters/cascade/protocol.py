@@ -391,7 +391,7 @@ class ServerSession:
         where = self._where(response, item)
         if piece.text:
             response.said.append(piece.text)
-            item.words.append((piece.text, item.sent_n + len(piece.pcm)))
+            item.words.append((piece.text, item.sent_n))
             self._emit("response.output_audio_transcript.delta", **where, delta=piece.text)
         if len(piece.pcm):
             item.sent_n += len(piece.pcm)

@@ -27,7 +27,9 @@ import numpy as np
 from audio.buffers import Float32, Int16, float_to_pcm16, pcm16_to_float
 from audio.errors import RigError
 from audio.resample import resample
-from audio.timebase import ANALYSIS_RATE_HZ, SESSION_RATE_HZ
+from audio.silero import frame_probabilities
+from audio.silero_graph import FRAME_N
+from audio.timebase import ANALYSIS_RATE_HZ, SESSION_RATE_HZ, s_to_n
 
 DIGITS = ("zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 GRAMMAR = f"#JSGF V1.0; grammar digits; public <all> = <digit>+; <digit> = {' | '.join(DIGITS)};"
@@ -38,8 +40,12 @@ WEAK_NATS = -0.7
 SHORT_FRAMES = 12
 """A digit shorter than this that is not believed does not end a run: the grammar puts a stray
 "eight" on the closing consonant of a word."""
-MIN_S = 0.3
-"""Shorter audio is filled up with zeros: the decoder fails on a handful of frames."""
+SPEECH_PROBABILITY = 0.5
+"""Silero's; audio without one such frame holds no words. The decoder makes some up otherwise: it
+hears "so" and "dog" in digital silence."""
+AROUND_S = 0.3
+"""Kept before the first and after the last frame of speech, filled up with zeros where the audio
+ends sooner. Ours: the protocol's own prefix padding."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
 _WORD = re.compile(r"[a-z][a-z'.-]*")
@@ -79,14 +85,17 @@ class Recogniser:
             raise RecognitionError(f"pocketsphinx: cannot load: {error}") from error
 
     def words(self, pcm: Int16) -> tuple[str, ...]:
-        """Lower-case words of PCM16 `(n,)` at 24 kHz, none where nothing was recognised.
+        """Lower-case words of PCM16 `(n,)` at 24 kHz, none where nobody speaks.
 
         Raises `RecognitionError`; the next call begins with fresh decoders.
         """
         if self._free is None:
             self.load()
-        x16k = _padded(resample(pcm16_to_float(pcm), SESSION_RATE_HZ, ANALYSIS_RATE_HZ))
-        data = float_to_pcm16(x16k).tobytes()
+        x16k = resample(pcm16_to_float(pcm), SESSION_RATE_HZ, ANALYSIS_RATE_HZ)
+        speech = np.flatnonzero(frame_probabilities(x16k) >= SPEECH_PROBABILITY)
+        if not speech.size:
+            return ()
+        data = float_to_pcm16(_cut(x16k, int(speech[0]), int(speech[-1]) + 1)).tobytes()
         try:
             return merge(_decode(self._free, data), _decode(self._digits, data))
         except RuntimeError as error:
@@ -146,9 +155,11 @@ def _overlap(a: Segment, b: Segment) -> int:
     return max(0, min(a.end, b.end) - max(a.start, b.start))
 
 
-def _padded(x16k: Float32) -> Float32:
-    missing_n = round(MIN_S * ANALYSIS_RATE_HZ) - len(x16k)
-    return x16k if missing_n <= 0 else np.pad(x16k, (0, missing_n))
+def _cut(x16k: Float32, first: int, past_last: int) -> Float32:
+    """The frames `[first, past_last)` of the detector with `AROUND_S` on either side."""
+    around_n = s_to_n(AROUND_S, ANALYSIS_RATE_HZ)
+    padded = np.pad(x16k, (around_n, around_n + FRAME_N))
+    return padded[first * FRAME_N:past_last * FRAME_N + 2 * around_n]
 
 
 def _decode(decoder: Any, pcm16k: bytes) -> list[Segment]:
