@@ -29,6 +29,7 @@ import numpy as np
 from adapters.base import SessionConfig
 from adapters.known_peer.adapter import PEER
 from adapters.known_peer.launch import started
+from audio.errors import InfrastructureError
 from audio.files import write_wav_pcm16
 from audio.timebase import FRAME_NS, NS_PER_MS, NS_PER_S, SESSION_RATE_HZ
 from audio.vad import VadSettings
@@ -63,6 +64,7 @@ class Ran:
     lag_ms: float
     behind_ms: float
     void_n: int
+    failed_n: int
     reference_ms: np.ndarray
 
 
@@ -72,22 +74,27 @@ def play_many(url: str, sessions: int, folder: Path) -> Ran:
     turn2 = user_turn(1.5, 4)
     plan = Plan(user_turn(1.2, 3), turn2, window_end_s=len(turn2) / SESSION_RATE_HZ)
 
-    async def one(number: int, live: LiveDetection) -> Played:
+    async def one(number: int, live: LiveDetection) -> Played | None:
         # The golden section spreads the phases of the frames, as connecting to a network does.
         await asyncio.sleep(SPREAD_S * (number * 0.618034 % 1.0))
         config = SessionConfig(f"bench{number}", 1, "", number)
-        played = await play(plan, adapter, config, vad=VadSettings(), live=live, bounds=BOUNDS)
+        try:
+            played = await play(plan, adapter, config, vad=VadSettings(), live=live, bounds=BOUNDS)
+        except InfrastructureError:
+            return None  # a machine too busy to play at all; counted
         await asyncio.to_thread(write, played, folder / f"{number}.wav")
         return played
 
     async def together() -> tuple[list[Played], np.ndarray]:
         with LiveDetection() as live:
             reference = asyncio.create_task(sleeping_client(url))
-            played = await asyncio.gather(*(one(i, live) for i in range(sessions)))
-            return played, await reference
+            ended = await asyncio.gather(*(one(i, live) for i in range(sessions)))
+            return [played for played in ended if played is not None], await reference
 
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
         played, reference = runner.run(together())
+    if not played:
+        raise InfrastructureError(f"none of {sessions} sessions ended: this machine is too busy")
     timings = [certificate(p, SESSION_RATE_HZ, None) for p in played]
     return Ran(
         np.concatenate([p.late_ns for p in played]) / NS_PER_MS,
@@ -96,7 +103,7 @@ def play_many(url: str, sessions: int, folder: Path) -> Ran:
               if t.peer is not None and t.peer.drift_ppm is not None),
         max(t.loop_lag_max_ms or 0.0 for t in timings),
         max(t.detection_behind_ms or 0.0 for t in timings),
-        sum(t.void for t in timings), reference)
+        sum(t.void for t in timings), sessions - len(played), reference)
 
 
 def write(played: Played, path: Path) -> None:
@@ -146,6 +153,7 @@ def lateness_rows(sessions: int, runs: Sequence[Ran]) -> list[dict[str, object]]
         row("loop lag, longest", "ms", [r.lag_ms for r in runs]),
         row("live VAD behind, longest", "ms", [r.behind_ms for r in runs]),
         row("void sessions", "", [float(r.void_n) for r in runs]),
+        row("sessions that did not end", "", [float(r.failed_n) for r in runs]),
         row("sleeping client beside them: last frame late", "ms",
             [float(r.reference_ms[-1]) for r in runs]),
         row("sleeping client beside them: drift", "ppm",

@@ -205,7 +205,8 @@ async def play(
             async with _receiving(session, log, clock) as receiver:
                 await _send(session, schedule, log, clock, wire, state, receiver, on_progress)
     except TimeoutError:
-        failure = f"the session had not ended after {limit_s:.0f} s: a send or the connection hangs"
+        failure = (f"the session had not ended after {limit_s:.0f} s: a send or the connection "
+                   "hangs, or this machine does not keep up")
     except InfrastructureError as error:
         failure = str(error)
     finally:
