@@ -150,7 +150,7 @@ def _measure_chunk(lines: Sequence[RescoreLine], audio_dir: Path, vad: VadSettin
                 problem = activity
             else:
                 spans.append(spans_ns(activity.probabilities, activity.samples_n, vad))
-        out.append(recording.measured(spans) if problem is None
+        out.append(recording.measured(spans, vad) if problem is None
                    else _unusable(recording.line, str(problem)))
     return out
 
@@ -187,7 +187,7 @@ class _Recording:
 
         return [channel(index) for index in self.wanted]
 
-    def measured(self, spans: Sequence[Spans]) -> Measured:
+    def measured(self, spans: Sequence[Spans], vad: VadSettings) -> Measured:
         line = self.line
         model, user = spans[0], spans[1] if len(spans) > 1 else Spans()
         transcript = (None if line.transcript is None
@@ -197,7 +197,8 @@ class _Recording:
             window=Window(s_to_ns(line.window.start_s), s_to_ns(line.window.end_s)),
             model=model, user=user, recorded_ns=self._recorded_ns,
             params=case_params(line.params or Params()), target_text=line.target_text,
-            transcript=transcript, readback_from_ns=0)
+            transcript=transcript, readback_from_ns=0,
+            merge_gap_ns=s_to_ns(vad.merge_gap_s))
         return Measured(
             identity=line.identity, measurement=measure(scene), problem=None, playout="hold",
             same_as_hold=True, flags=tuple(sorted(self._warnings)),

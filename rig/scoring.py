@@ -75,7 +75,7 @@ def case_params(params: Params) -> CaseParams:
                       min_coverage=params.min_coverage)
 
 
-def scene_of(record: SessionRecord, track: Track, model: Spans) -> Scene:
+def scene_of(record: SessionRecord, track: Track, model: Spans, vad: VadSettings) -> Scene:
     """A record under one playout, as a verifier sees it."""
     windows = record.windows
 
@@ -97,6 +97,7 @@ def scene_of(record: SessionRecord, track: Track, model: Spans) -> Scene:
         alternates=tuple((name, window(w.start_s, w.end_s))
                          for name, w in sorted(windows.alternates.items())),
         forced="forced" in record.flags,
+        merge_gap_ns=s_to_ns(vad.merge_gap_s),
     )
 
 
@@ -126,7 +127,7 @@ def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSett
             row = _missing(identity, track.policy, str(activity))
         else:
             model = spans_ns(activity.probabilities, activity.samples_n, vad)
-            row = _measured(identity, track, scene_of(track.record, track, model))
+            row = _measured(identity, track, scene_of(track.record, track, model, vad))
         out.append(row)
         hold = row if track.policy == "hold" else hold
     return out

@@ -21,7 +21,11 @@ from adapters.base import (
     TextDelta,
 )
 from adapters.simulated import voice
+from audio.spans import Spans
+from audio.vad import VadSettings
+from rig.scoring import scene_of
 from rig.store import RunFolder
+from rig.tracks import make_track
 
 YIELD, READBACK, LISTEN = "R1-C3-1-L2", "R1-C2-1-L2", "R2-C1-1-L2"
 HOSTED = Capabilities(full_duplex=True, persona_prompt=True, reports_response_done=True,
@@ -290,3 +294,10 @@ def test_near_silent_audio_is_behaviour_and_not_a_fault(
     assert found["ias"]["all"]["L2"]["n"] == 2
     assert found["ias"]["all_live"] == {}
     assert RunFolder(run).read_record(LISTEN, 1).arrivals is not None
+
+
+def test_the_merge_gap_of_the_detector_reaches_the_verifiers(oracle_run: Path) -> None:
+    run = RunFolder(oracle_run)
+    record = run.read_record(run.read_cases()[0].case_id, 1)
+    scene = scene_of(record, make_track(record, "hold"), Spans(), VadSettings(merge_gap_s=0.7))
+    assert scene.merge_gap_ns == 700_000_000
