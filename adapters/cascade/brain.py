@@ -19,9 +19,10 @@ START_S = 60.0
 """Ours: loading takes about 1 s on an idle machine, and many times that on a loaded one."""
 ANSWER_S = 120.0
 """Ours: 2 minutes of speech, the longest turn, are recognised in about 25 s."""
-END_S = 2.0
-MAX_ANSWER_BYTES = 16 * 1024 * 1024
-MODULE = "adapters.cascade.brain_process"
+END_S = 1.0
+"""How long the process may take to end; it is ended then, in the middle of its work if need be."""
+COMMAND = (sys.executable, "-P", "-m", "adapters.cascade.brain_process")
+"""`-P`: a folder of the user's named `adapters` is never imported instead."""
 
 
 class BrainError(RigError):
@@ -78,8 +79,7 @@ class Brain:
     async def start(self) -> None:
         """Start the process and wait until its models are loaded. Raises `BrainError`."""
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", MODULE, stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, limit=MAX_ANSWER_BYTES,
+            *COMMAND, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             start_new_session=True)  # Ctrl-C is for the server: it ends the brain itself
         try:
             async with asyncio.timeout(START_S):
@@ -119,21 +119,24 @@ class Brain:
                 head, payload = await self._answer(process)
         except (TimeoutError, ConnectionError, BrainError) as error:
             await self.end()  # whatever it still says belongs to no request
-            raise BrainError(f"speech process: {error or f'no answer in {ANSWER_S:g} s'}") from None
+            why = str(error) or f"no answer in {ANSWER_S:g} s"
+            raise BrainError(f"speech process: {why}") from None
         if "error" in head:
             raise BrainError(str(head["error"]))
         return head, payload
 
     async def _answer(self, process: asyncio.subprocess.Process) -> tuple[dict[str, Any], bytes]:
         assert process.stdout is not None
-        line = await process.stdout.readline()
-        if not line:
-            raise BrainError(f"it ended with code {await process.wait()}")
-        head: dict[str, Any] = json.loads(line)
         try:
+            line = await process.stdout.readline()
+            if not line:
+                raise BrainError(f"it ended with code {await process.wait()}")
+            head: dict[str, Any] = json.loads(line)
             return head, await process.stdout.readexactly(head.get("bytes", 0))
         except asyncio.IncompleteReadError:
             raise BrainError("it ended in the middle of an answer") from None
+        except ValueError:  # no JSON, or a line beyond the limit of 64 KiB
+            raise BrainError("it gave something that is no answer") from None
 
 
 @asynccontextmanager
