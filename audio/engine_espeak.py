@@ -40,7 +40,7 @@ MAX_S = 120.0
 GAIN_DB = -1.0
 """Applied to every utterance alike. The library limits its peaks just below full scale, and the
 conversion to 24 kHz then passed it in 4 of the 729 segments of the suite. Its own volume setting is
-no way out: at 100 peaks are lower, and whisper base misheard a third more words."""
+no way out: at 100 peaks are lower, and whisper base misheard 78 words of 348 instead of 58."""
 _LETTER_A = "eh"
 """It reads a spelled "M A R Y" as "em, uh, ar, why". "eh" it says as the letter A in every accent
 (with the vowel of "grade"); "ay" it says as the letter I."""
