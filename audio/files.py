@@ -177,6 +177,11 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     try:
+        if target.is_symlink():
+            target = target.resolve()
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            raise InputError.expected("a regular file to write", got="something else",
+                                      where=show(target))
         name = f"{TEMP_PREFIX}{secrets.token_hex(8)}{target.suffix}"
         temporary = target.with_name(name)
         temporary.open("xb").close()

@@ -85,9 +85,10 @@ def _claim(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         names = {p.name for p in out.iterdir()}
-        if names and not names & _OWN_NAMES:
+        foreign = sorted(n for n in names - _OWN_NAMES if not n.startswith(TEMP_PREFIX))
+        if foreign:
             raise InputError.expected("an empty folder or an earlier suite", got=f"a folder with "
-                                      f"{sorted(names)[0]}", where=show(out))
+                                      f"{foreign[0]}", where=show(out))
         for name in ("suite.json", "cases.jsonl", "streams.jsonl"):
             (out / name).unlink(missing_ok=True)
         (out / "audio").mkdir(exist_ok=True)

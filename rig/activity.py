@@ -7,7 +7,6 @@ and may be deleted at any time. Batches are bit-identical to one by one (`audio.
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +45,7 @@ def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | Aud
     """Activity of every channel, in order, or the reason why its recording cannot be used."""
     out: dict[int, Activity | AudioFileError] = {}
     missing: list[tuple[int, Path, Float32]] = []
+    contents = [channel.content for channel in channels]
 
     def infer() -> None:
         for (index, path, samples), found in zip(missing, _inferred([s for _, _, s in missing]),
@@ -54,13 +54,13 @@ def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | Aud
                 out[index] = found
                 continue
             activity = Activity(found, len(samples))
-            _store(path, activity)
+            _store(path, activity, contents[index])
             out[index] = activity
         missing.clear()
 
     for index, channel in enumerate(channels):
         path = cache_dir / f"{_key(channel.content)}.npz"
-        cached = _load(path)
+        cached = _load(path, channel.content)
         if cached is not None:
             out[index] = cached
             continue
@@ -96,26 +96,36 @@ def _key(content: str) -> str:
     return hashlib.sha256(f"{content}\n{WEIGHTS_SHA256}".encode()).hexdigest()
 
 
-def _load(path: Path) -> Activity | None:
-    """A cached result; a damaged cache file counts as missing."""
+def _seal(content: str, probabilities: Float32, samples_n: int) -> str:
+    """What a cache file must carry to be believed: it is for these samples, and undamaged."""
+    digest = hashlib.sha256(probabilities.astype("<f4").tobytes()).hexdigest()
+    return _key(f"{content} {samples_n} {digest}")
+
+
+def _load(path: Path, content: str) -> Activity | None:
+    """A cached result; a file that is damaged, foreign or no file counts as missing."""
+    if not path.is_file():
+        return None
     try:
         # Opened here: where numpy refuses a file it leaves its own handle open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             probabilities, samples_n = data["probabilities"], int(data["samples_n"])
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+            seal = str(data["seal"])
+    except Exception:  # noqa: BLE001 - a damaged archive fails in a dozen ways, all alike to us
         return None
     if probabilities.dtype != np.float32 or probabilities.ndim != 1:
         return None
-    if len(probabilities) != -(-samples_n // FRAME_N):
+    if seal != _seal(content, probabilities, samples_n):
         return None
     return Activity(probabilities, samples_n)
 
 
-def _store(path: Path, activity: Activity) -> None:
+def _store(path: Path, activity: Activity, content: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             np.savez(file, probabilities=activity.probabilities,
-                     samples_n=np.int64(activity.samples_n))
+                     samples_n=np.int64(activity.samples_n),
+                     seal=np.str_(_seal(content, activity.probabilities, activity.samples_n)))
     except (OSError, InputError):
         return  # the cache is a convenience: a read-only folder can still be scored

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import sys
 import traceback
 from pathlib import Path
@@ -94,6 +95,10 @@ def main(argv: list[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal of another encoding shows a name spelled out, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     conflict = name_conflict()
     if conflict is not None:
         return _fail(conflict, 2)
@@ -118,6 +123,8 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output has gone (`rig ... | head`): nothing is wrong with the run.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        return _fail(f"cannot read or write: {error.strerror or error}", 2, debug)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except Exception as error:  # noqa: BLE001 - the outermost edge: reported, and never exit code 1

@@ -34,17 +34,17 @@ class Output:
     def line(self, text: str = "") -> None:
         """One line of the result; left out under `--json`."""
         if not self.as_json:
-            self._out.print(escape(text))
+            self._out.print(plain(text))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table of the result; left out under `--json`. Numbers are right-aligned."""
         if self.as_json:
             return
-        table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
+        table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False)
         for index, column in enumerate(columns):
-            table.add_column(escape(column), justify="left" if index == 0 else "right")
+            table.add_column(plain(column), justify="left" if index == 0 else "right")
         for row in rows:
-            table.add_row(*(escape(str(cell)) for cell in row))
+            table.add_row(*(plain(str(cell)) for cell in row))
         self._out.print(table)
 
     def document(self, value: Any) -> None:
@@ -55,11 +55,17 @@ class Output:
 
     def note(self, text: str) -> None:
         """Something to know beside the result; standard error."""
-        self._err.print(escape(text))
+        self._err.print(plain(text))
 
     def progress(self, label: str, total: int) -> ProgressLine:
         """Progress of long work: a bar on a terminal, plain lines elsewhere."""
         return ProgressLine(self._err, label, total)
+
+
+def plain(text: object) -> str:
+    """Text for a terminal: control characters, which could be commands to it, are spelled out."""
+    return escape("".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}"
+                          for c in str(text)))
 
 
 def _console(file: TextIO) -> RichConsole:
@@ -82,18 +88,18 @@ class ProgressLine:
             self._bar = Progress(
                 TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                 TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
-            self._task = self._bar.add_task(escape(label), total=total)
+            self._task = self._bar.add_task(plain(label), total=total)
 
     def update(self, done: int, note: str = "", total: int | None = None) -> None:
         """`done` of `total` are finished; `note` says which was the last."""
         self._total = self._total if total is None else total
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=self._total,
-                             description=escape(f"{self._label} {note}".strip()))
+                             description=plain(f"{self._label} {note}".strip()))
             return
         if self._total and done / self._total >= self._next:
             self._next = done / self._total + 0.1
-            self._console.print(f"{escape(self._label)}: {done}/{self._total}, "
+            self._console.print(f"{plain(self._label)}: {done}/{self._total}, "
                                 f"{self._watch.elapsed_s:.1f} s")
 
     def __enter__(self) -> Self:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from audio.errors import InputError
 from audio.files import atomic_write_text
 from rig.store import RunFolder, RunInfo
+from rig.stored import require_fresh
 from rig.timeline import Timeline, svg
 from verifiers.scene import Action
 
@@ -39,6 +40,7 @@ def load_run(run: RunFolder, max_cases: int) -> ReportRun:
     """Read what `rig score` wrote. Raises `InputError` when the run is not scored."""
     scores = _json(run.scores_path, f"a scored run; run `rig score {run.path}` first")
     info = run.read_info() if run.exists() else None
+    require_fresh(run)
     try:
         return _loaded(run, scores, info, max_cases)
     except (KeyError, TypeError, ValueError, IndexError) as error:

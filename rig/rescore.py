@@ -26,6 +26,8 @@ from verifiers.measurement import measure
 from verifiers.scene import Action, Scene, TimedText, Window
 from verifiers.thresholds import check_params
 
+MAX_WINDOW_S = 1_000_000.0
+"""Eleven days: no recording is longer; ours."""
 MAX_LINE_BYTES = 1_000_000
 """A manifest line longer than this is not one; ours."""
 
@@ -56,6 +58,9 @@ class RescoreLine(BaseModel):
 
 def read_manifest(path: Path) -> list[RescoreLine]:
     """Every line, checked. Raises `InputError` that names file and line."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError.expected("a manifest of one JSON object a line", got="no regular file",
+                                  where=path)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -89,6 +94,9 @@ def _line(raw: bytes, where: str) -> RescoreLine:
                                   where=where) from error
     except ValueError as error:
         raise InputError(f"{where}: window: {error}") from error
+    if line.window.end_s > MAX_WINDOW_S:
+        raise InputError.expected(f"a window that ends before {MAX_WINDOW_S:g} s",
+                                  got=line.window.end_s, where=where)
     if window.start_ns < 0:
         raise InputError.expected("a window that starts at 0 s or later",
                                   got=line.window.start_s, where=where)

@@ -38,6 +38,7 @@ from rig.store import (
     remove_leftovers,
     software_versions,
 )
+from rig.tracks import check_files
 from rig.workers import Workers, result
 
 MAX_VOID_RERUNS = 2
@@ -252,8 +253,14 @@ def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
     attempt = settled.get(job.key)
     if attempt is None:
         return False
-    # A done case whose record has been deleted has nothing to score: play it again.
-    return attempt.status != "done" or job.run.record_path(*job.key).exists()
+    if attempt.status != "done":
+        return True
+    # A done case whose files are gone or damaged has nothing to score: play it again.
+    try:
+        check_files(job.run, job.run.read_record(*job.key))
+    except InputError:
+        return False
+    return True
 
 
 def _check_folder(request: RunRequest, info: RunInfo) -> None:

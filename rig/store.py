@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -168,7 +169,13 @@ class RunFolder:
                           "`rig run SUITE_DIR --adapter NAME --out RUN`")
 
     def read_cases(self) -> list[Case]:
-        return read_jsonl(self.cases_path, Case)
+        """The planned cases. Raises `InputError` when they are not the ones that were planned."""
+        cases = read_jsonl(self.cases_path, Case)
+        found = hashlib.sha256(cases_text(cases).encode()).hexdigest()
+        if found != self.read_info().cases_sha256:
+            raise InputError(f"{self.cases_path}: expected the cases that run.json was made for, "
+                             "got others (SHA-256 differs); the file was changed")
+        return cases
 
     def read_record(self, case_id: str, trial: int) -> SessionRecord:
         """The record of one session. Raises `InputError` also when it is that of another, or names
@@ -209,14 +216,21 @@ def cases_text(cases: Iterable[Case]) -> str:
     return "".join(case.model_dump_json() + "\n" for case in cases)
 
 
-def read_model(path: Path, model: type[M], what: str) -> M:
-    """One JSON file as a model; every way to fail is one line."""
+def read_text(path: Path, what: str) -> str:
+    """The text of a regular file (a device or a pipe may never end)."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError.expected(what, got="no regular file", where=path)
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError.expected(what, got="no such file", where=path) from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError.expected(what, got=f"an unreadable file ({error})", where=path) from error
+
+
+def read_model(path: Path, model: type[M], what: str) -> M:
+    """One JSON file as a model; every way to fail is one line."""
+    text = read_text(path, what)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
@@ -225,14 +239,7 @@ def read_model(path: Path, model: type[M], what: str) -> M:
 
 def read_jsonl(path: Path, model: type[M]) -> list[M]:
     """One model a line; an error names file and line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise InputError.expected("one JSON object a line", got="no such file",
-                                  where=path) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError.expected("one JSON object a line", got=f"an unreadable file ({error})",
-                                  where=path) from error
+    text = read_text(path, "one JSON object a line")
     out: list[M] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

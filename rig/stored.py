@@ -9,10 +9,25 @@ from typing import Any
 from audio.errors import InputError
 from rig.ledger import dumps
 from rig.playout import Policy
+from rig.scoring import attempt_counts
 from rig.store import RunFolder
 from sweeps.table import MeasurementTable, TableRow
 from verifiers.record import from_json
 from verifiers.scene import Action, CaseParams
+
+
+def require_fresh(run: RunFolder) -> None:
+    """Raise `InputError` when the run went on after it was scored: its figures are stale."""
+    if not run.ledger_path.exists() or not run.scores_path.exists():
+        return
+    try:
+        scored = json.loads(run.scores_path.read_text(encoding="utf-8"))["attempts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # whoever reads the file itself says what is wrong with it
+    now = attempt_counts(run)
+    if scored != now:
+        raise InputError(f"{run.path}: expected scores of the run as it is ({now}), got scores of "
+                         f"an earlier state ({scored}); run `rig score {run.path}` again")
 
 
 def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTable, str]:
@@ -21,6 +36,7 @@ def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTab
     Cases without a measurement (not played, unusable recording) are left out: they are unscored
     at every threshold. Raises `InputError` when the run is not scored or a line is damaged.
     """
+    require_fresh(run)
     path = run.measurements_path
     rows: dict[tuple[str, int], TableRow] = {}
     vads: set[str] = set()

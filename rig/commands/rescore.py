@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from audio.errors import InputError
 from audio.files import atomic_write_text
 from rig.console import Output
 from rig.ledger import dumps
@@ -42,6 +43,9 @@ def command(manifest: Path, audio_dir: Path, settings: tuple[str, ...], out: Pat
     lines = read_manifest(manifest)
     check_audio_folder(audio_dir)
     folder = RunFolder(out if out is not None else Path("rescored") / manifest.stem)
+    if folder.exists():
+        raise InputError.expected("a folder for rescored recordings", got="a run folder (run.json)",
+                                  where=folder.path)
     make_folder(folder.path)
     with output.progress("rescore", len(lines)) as progress:
         rows = measure_manifest(lines, audio_dir, vad, folder.cache_dir,

@@ -266,8 +266,8 @@ def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int
     def reached() -> bool:
         if when == "playing":
             return ledger.exists() and b"\n" in ledger.read_bytes()
-        # One is the resource tracker, the other a worker that is still importing.
-        return children.exists() and len(children.read_text().split()) == 2
+        # One is the resource tracker, the others are workers that are still importing.
+        return children.exists() and len(children.read_text().split()) >= 2
 
     watch = Stopwatch()
     while not reached():
