@@ -142,4 +142,16 @@ def test_facts(engine: HibariEngine) -> None:
     assert facts["weights_sha256"] == (
         "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8"
     )
-    assert facts["fft"].split()[0] in ("scipy", "numpy")
+    assert facts["fft"].split()[0] == "numpy"
+
+
+def test_an_installed_scipy_changes_no_byte(engine: HibariEngine) -> None:
+    """scipy comes with the test tools: a suite built before and after must be the same suite."""
+    here = engine.synthesize("The gate code is four one five.", "heart", 7)
+    code = ("import sys, hashlib; sys.modules['scipy'] = None; sys.modules['scipy.fft'] = None\n"
+            "from audio.engine_hibari import HibariEngine\n"
+            "x = HibariEngine().synthesize('The gate code is four one five.', 'heart', 7)\n"
+            "print(hashlib.sha256(x.tobytes()).hexdigest())")
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           check=True).stdout.strip()
+    assert there == hashlib.sha256(here.tobytes()).hexdigest()
