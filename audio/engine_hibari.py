@@ -13,8 +13,8 @@ What is done differently from `Hibari.__call__`, and why:
 
 The seed feeds the noise part of the sound alone: durations and pitch are the same for every seed.
 hibari would take scipy's FFT where scipy happens to be installed, and other samples with it; it is
-held to numpy's, so that installing test tools changes no byte. Bytes still depend on the versions of
-onnxruntime and numpy (`facts`) and on the processor, so they are promised on one machine only.
+held to numpy's, so that installing test tools changes no byte. Bytes still depend on the versions
+of onnxruntime and numpy (`facts`) and on the processor, so they are promised on one machine only.
 """
 
 from __future__ import annotations
