@@ -351,6 +351,20 @@ def test_a_really_full_disk(small_disk: Path, played: Path, tiny_suite: Path, ca
     assert kit.ledger(small_disk / "run")[: len(before)] == before
 
 
+def test_a_really_read_only_disk(small_disk: Path, tiny_suite: Path, call_rig: Any) -> None:
+    run = small_disk / "run"
+    command = ["run", tiny_suite, "--adapter", "silent", "--jobs", 1, "--filter", "role=R2"]
+    assert call_rig(*command, "--out", run).code == 0
+    before = kit.files(run)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert "Read-only file system" in call_rig(*command, "--out", small_disk / "new").error
+    assert "Read-only file system" in call_rig(*command, "--out", run, "--resume").error
+    assert "Read-only file system" in call_rig("score", run, "--jobs", 1).error
+    # What writes nothing still works.
+    assert call_rig("inspect", run, LISTEN).code == 0
+    assert kit.files(run) == before
+
+
 # --- scoring what is not as it was written --------------------------------------------------------
 
 
