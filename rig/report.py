@@ -19,6 +19,7 @@ from audio.errors import InputError
 from audio.files import atomic_write_text
 from rig.store import RunFolder, RunInfo
 from rig.stored import require_fresh
+from rig.tables import changed_settings
 from rig.timeline import Timeline, svg
 from verifiers.scene import Action
 
@@ -31,6 +32,7 @@ class ReportRun:
 
     name: str
     scores: dict[str, Any]
+    changed: str
     fingerprint: list[tuple[str, str]]
     cases: list[dict[str, Any]]
     left_out: int
@@ -62,7 +64,8 @@ def _loaded(run: RunFolder, scores: dict[str, Any], info: RunInfo | None,
         found = timelines.get((case["case_id"], case["trial"]))
         picture = Markup(svg(timeline_of(found))) if found else None  # noqa: S704
         cases.append({**case, "svg": picture})
-    return ReportRun(name=run.path.name, scores=scores, fingerprint=_fingerprint(info, scores),
+    return ReportRun(name=run.path.name, scores=scores, changed=changed_settings(scores),
+                     fingerprint=_fingerprint(info, scores),
                      cases=cases, left_out=max(0, len(scores["cases"]) - max_cases))
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
+from audio.vad import VadSettings
 from rig.console import Output
+from verifiers.thresholds import DEFAULTS
 
 LEVELS = ("L0", "L1", "L2", "L3", "L4a", "L4b", "none")
 
@@ -26,6 +29,14 @@ def latency_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
 
 
+def changed_settings(scores: Mapping[str, Any]) -> str:
+    """Thresholds and detector settings that are not the defaults: `name=value, ...`, or nothing."""
+    defaults = {**asdict(DEFAULTS), **VadSettings().facts()}
+    used = {**scores["thresholds"], **scores["vad"]}
+    return ", ".join(f"{k}={v:g}" for k, v in used.items()
+                     if isinstance(v, int | float) and v != defaults.get(k))
+
+
 def print_scores(output: Output, name: str, scores: Mapping[str, Any]) -> None:
     """IAS by level and action, latency, flags."""
     ias = scores["ias"]
@@ -36,6 +47,8 @@ def print_scores(output: Output, name: str, scores: Mapping[str, Any]) -> None:
         [["ias_core (LISTEN READBACK TAKE_TURN YIELD)",
           *(rate_text(ias["core"].get(level)) for level in levels)],
          ["ias_all (nine actions)", *(rate_text(ias["all"].get(level)) for level in levels)]])
+    if changed := changed_settings(scores):
+        output.line(f"not the default settings: {changed}")
     output.table("by action, all levels but L4a", ["action", "IAS"],
                  [[action, rate_text(stat)] for action, stat in ias["by_action"].items()])
     output.table("by role, all levels but L4a", ["role", "IAS"],

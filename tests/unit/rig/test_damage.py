@@ -103,3 +103,15 @@ def test_a_suite_is_not_built_into_a_run_and_a_run_not_rescored_into(
     assert done.code == 2
     assert "a run folder" in done.err
     assert sorted(p.name for p in copy.rglob("*")) == before
+
+
+def test_settings_that_are_not_the_defaults_are_said(oracle_run: Path, tmp_path: Path,
+                                                      call_rig: Any) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(oracle_run, copy)
+    said = call_rig("score", copy, "--jobs", 1, "--set", "yield_max_latency_ms=1500",
+                    "--set", "vad_threshold=0.6")
+    assert "not the default settings: yield_max_latency_ms=1500, threshold=0.6" in said.out
+    call_rig("report", copy, "--out", tmp_path / "r.html")
+    assert "yield_max_latency_ms=1500" in (tmp_path / "r.html").read_text().split("<h2>")[0]
+    assert "not the default" not in call_rig("score", copy, "--jobs", 1).out
