@@ -183,6 +183,7 @@ def _descendants(pid: int) -> list[int]:
 # --- for people
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a signal")
 def test_rig_cascade_serves_until_it_is_interrupted() -> None:
     served = subprocess.Popen([sys.executable, "-m", "rig.cli", "cascade", "--port", "0", "--json"],

@@ -106,7 +106,7 @@ class Client:
         """The events in direct answer to this one."""
         return self.take(self.session.receive(json.dumps({"type": kind, **fields})))
 
-    def write(self, pcm: Int16, n: int = FRAME_N) -> None:
+    def write(self, pcm: Int16, n: int = 5 * FRAME_N) -> None:
         for frame in frames(pcm, n):
             self.take(self.session.receive(json.dumps(append(frame))))
 
