@@ -139,6 +139,16 @@ class WebSocketSession:
             self._end(f"the network takes user audio too slowly: {self._unsent_frames} frames of "
                       f"20 ms wait, expected fewer than {MAX_UNSENT_FRAMES}")
             raise InfrastructureError(self._failure or "")
+        if self._free(messages):
+            # At once, without the turn of the event loop that the writer's task would wait for: on
+            # a busy loop such turns are most of a frame's lateness (docs/realtime.md).
+            try:
+                for message in messages:
+                    await self._socket.send(message)
+            except ConnectionClosed as error:
+                self._end(closed_by(error))
+                raise InfrastructureError(self._failure or "") from None
+            return
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for message in messages[:-1]:
             self._queue(message)
@@ -174,6 +184,12 @@ class WebSocketSession:
         await _close(self._socket, self._wire.closing())
 
     # between the rig and the socket
+
+    def _free(self, messages: tuple[Message, ...]) -> bool:
+        """Whether nothing waits to be sent, here or in the library, and these would not either."""
+        return (not self._outgoing and self._unsent_frames == 0
+                and self._socket.transport.get_write_buffer_size() == 0
+                and sum(map(len, messages)) < LIBRARY_BUFFER_BYTES)
 
     def start(self, early: list[AgentEvent]) -> None:
         """Begin to move messages; `early` is what the gate brought."""

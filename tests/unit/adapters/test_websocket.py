@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close
 from websockets.http11 import Response
 
 from adapters import websocket
@@ -206,6 +208,9 @@ class StuckSocket:
         await asyncio.sleep(60)
         return b""
 
+    def get_write_buffer_size(self) -> int:
+        return 0 if self.flowing.is_set() else 1
+
     async def close(self) -> None:
         await asyncio.sleep(60)
 
@@ -267,6 +272,74 @@ def test_a_wait_for_the_network_is_written_down_once() -> None:
     (lag,) = run(main())
     assert lag.name == "send_lag"
     assert 40 < int(lag.detail.split()[3]) < 500
+
+
+def test_on_a_free_network_a_frame_is_handed_over_without_a_turn_of_the_loop() -> None:
+    async def main() -> tuple[int, list[bytes]]:
+        clock, socket = RealClock(), StuckSocket()
+        socket.flowing.set()
+        session = WebSocketSession(socket, EchoWire(), clock, Redactor(()))  # type: ignore[arg-type]
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await asyncio.sleep(0)
+        before = turns
+        for _ in range(10):
+            await session.send(SILENCE)
+        taken = turns - before
+        counting.cancel()
+        return taken, socket.sent
+
+    turns, sent = run(main())
+    assert turns == 0
+    assert len(sent) == 10
+
+
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_what_waits_goes_first(waiting: int) -> None:
+    """A frame never overtakes one that waits in the session's queue or is being written."""
+    async def main() -> list[Message]:
+        clock, socket = RealClock(), StuckSocket()
+        session = WebSocketSession(socket, EchoWire(), clock, Redactor(()))  # type: ignore[arg-type]
+        session.start([])
+        for frame in frames[:waiting]:
+            await session.send(frame)
+        socket.flowing.set()
+        for frame in frames[waiting:]:
+            await session.send(frame)
+        await asyncio.sleep(0.05)
+        for task in session._tasks:
+            task.cancel()
+        session._closed = True
+        return socket.sent
+
+    frames = [np.full(len(SILENCE), k / 8, np.float32) for k in range(4)]
+    assert run(main()) == [m for f in frames for m in EchoWire().audio(f)]
+
+
+def test_a_connection_that_broke_ends_the_session_at_the_next_frame() -> None:
+    class Broken(StuckSocket):
+        async def send(self, message: bytes) -> None:
+            raise ConnectionClosedError(Close(1011, "gone"), None)
+
+    async def main() -> list[AgentEvent]:
+        clock, socket = RealClock(), Broken()
+        socket.flowing.set()
+        session = WebSocketSession(socket, EchoWire(), clock, Redactor(()))  # type: ignore[arg-type]
+        with pytest.raises(InfrastructureError, match="server closed the connection: 1011 'gone'"):
+            await session.send(SILENCE)
+        with pytest.raises(InfrastructureError, match="1011"):
+            await session.send(SILENCE)
+        return await all_events(session)
+
+    [fault] = run(main())
+    assert isinstance(fault, Fault)
 
 
 def test_the_end_of_a_session_is_final() -> None:
