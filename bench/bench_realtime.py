@@ -93,16 +93,14 @@ def play_many(url: str, sessions: int, folder: Path) -> Ran:
 
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
         played, reference = runner.run(together())
-    if not played:
-        raise InfrastructureError(f"none of {sessions} sessions ended: this machine is too busy")
     timings = [certificate(p, SESSION_RATE_HZ, None) for p in played]
     return Ran(
-        np.concatenate([p.late_ns for p in played]) / NS_PER_MS,
+        np.asarray([late_ns for p in played for late_ns in p.late_ns]) / NS_PER_MS,
         tuple(t.drift_ppm for t in timings if t.drift_ppm is not None),
         tuple(t.peer.drift_ppm for t in timings
               if t.peer is not None and t.peer.drift_ppm is not None),
-        max(t.loop_lag_max_ms or 0.0 for t in timings),
-        max(t.detection_behind_ms or 0.0 for t in timings),
+        max((t.loop_lag_max_ms or 0.0 for t in timings), default=0.0),
+        max((t.detection_behind_ms or 0.0 for t in timings), default=0.0),
         sum(t.void for t in timings), sessions - len(played), reference)
 
 
@@ -127,8 +125,10 @@ async def sleeping_client(url: str) -> np.ndarray:
     return np.asarray(late_ns) / NS_PER_MS
 
 
-def lateness_rows(sessions: int, runs: Sequence[Ran]) -> list[dict[str, object]]:
-    """What is printed of the runs with one number of sessions."""
+def lateness_rows(sessions: int, every_run: Sequence[Ran]) -> list[dict[str, object]]:
+    """What is printed of the runs with one number of sessions. A run on a machine so busy that no
+    session ended has no lateness; its sessions are counted."""
+    runs = [r for r in every_run if len(r.late_ms) and r.drifts_ppm and r.peer_drifts_ppm]
     p99, p999 = BUDGETS_MS.get(sessions, (None, None))
     name = f"{sessions} sessions, live VAD"
 
@@ -140,7 +140,7 @@ def lateness_rows(sessions: int, runs: Sequence[Ran]) -> list[dict[str, object]]
     def quantile(q: float) -> list[float]:
         return [float(np.quantile(r.late_ms, q, method="inverted_cdf")) for r in runs]
 
-    return [
+    rows = [
         row("lateness p50", "ms", quantile(0.5)),
         row("lateness p99", "ms", quantile(0.99), p99),
         row("lateness p99.9", "ms", quantile(0.999), p999),
@@ -153,12 +153,13 @@ def lateness_rows(sessions: int, runs: Sequence[Ran]) -> list[dict[str, object]]
         row("loop lag, longest", "ms", [r.lag_ms for r in runs]),
         row("live VAD behind, longest", "ms", [r.behind_ms for r in runs]),
         row("void sessions", "", [float(r.void_n) for r in runs]),
-        row("sessions that did not end", "", [float(r.failed_n) for r in runs]),
+        row("sessions that did not end", "", [float(r.failed_n) for r in every_run]),
         row("sleeping client beside them: last frame late", "ms",
             [float(r.reference_ms[-1]) for r in runs]),
         row("sleeping client beside them: drift", "ppm",
             [drift_ppm(r.reference_ms) or 0.0 for r in runs]),
     ]
+    return [r for r in rows if r["values"]]
 
 
 def error_rows(url: str, rounds: int) -> list[dict[str, object]]:
