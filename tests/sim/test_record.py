@@ -235,6 +235,33 @@ def test_turn_2_begins_to_the_sample_and_other_rates_keep_their_place(
             assert not settle.any(), "silence must stay exactly zero"
 
 
+def test_chunks_that_come_unevenly_are_heard_one_after_the_other_or_on_arrival(
+    tiny_suite: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
+) -> None:
+    """Chunks of about 95 ms, 60 to 140 ms apart, of many lengths: some wait in the queue,
+    some find it empty."""
+    rng = np.random.default_rng(3)
+    at_frames = set(np.cumsum(rng.integers(3, 8, 60)) + 100)
+
+    def on_frame(session: kit.StubSession, frame: np.ndarray) -> None:
+        if session.frames in at_frames:
+            n = 1400 + 7 * (session.frames % 30)
+            grid = np.round(kit.tone(n) * 32768).astype(np.float32) / np.float32(32768)
+            session.emit(AudioReceived(session.now_ns, grid))
+
+    add_adapter("uneven", kit.stub(on_frame, capabilities=Capabilities(
+        full_duplex=True, persona_prompt=True, output_rate_hz=16_000)))
+    run = tmp_path / "run"
+    assert call_rig("run", tiny_suite, "--adapter", "uneven", "--jobs", 1, "--filter", "role=R2",
+                    "--out", run).code == 0
+    session = Session.read(run, "R2-C1-1-L2")
+    again = heard_again(session)
+    assert np.abs(session.model.astype(int) - again.astype(int)).max() <= 1
+    gaps = np.diff(np.flatnonzero(session.model))
+    assert (gaps > 240).sum() > 5, "none came late"
+    assert (gaps > 240).sum() < 50, "none came early"
+
+
 def test_without_a_reply_turn_2_waits_for_the_bound(runs: Mapping[str, Path]) -> None:
     """Turn 1 lasts 1.6 s, the bound is 5 s, settling takes 0.6 s."""
     for case_id in ("R1-C1-1-L2", "R2-C1-1-L2", "R1-A-1-L2"):

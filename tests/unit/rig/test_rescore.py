@@ -204,6 +204,9 @@ def test_the_numbers_are_those_of_the_placed_speech(bench: Bench) -> None:
     assert yielded["first_offset_s"] == near(0.25)
     assert (yielded["held_at_w0"], yielded["resumed_in_window"]) == (True, False)
     assert found["overlaps for 1.0 s"]["overlap_s"] == near(1.0)
+    # The model's offset, not the user's, which is 2.5 s.
+    assert found["overlaps for 1.0 s"]["first_offset_s"] == near(1.0)
+    assert found["overlaps for 1.0 s"]["user_speech_s"] == near(2.5)
     assert found["acknowledges"]["genuine_onset_s"] == near(1.0)
     assert found["acknowledges"]["first_span_s"] == near(len(yes()) / RATE)
     going_on = found["still talks when the window opens"]
