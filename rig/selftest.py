@@ -141,23 +141,27 @@ def system(scenario: Scenario, url: str) -> Adapter:
     return adapter
 
 
+_Outcome = tuple[Scenario, Played | None, str | None]
+
+
 def run(
     url: str, chosen: Sequence[Scenario], rounds: int, folder: Path, *, keep_void: bool = False,
     on_played: Callable[[Scenario], None] | None = None,
 ) -> list[Meeting]:
     """Play every scenario `rounds` times, all scenarios of a round side by side, and measure.
 
+    The result is in the order of `chosen`, round by round, whichever session ended first.
+
     A session over its timing budget is played again, at most twice, and then counts for nothing
     (unless `keep_void`).
     """
-    played: list[tuple[Scenario, Played | None, str | None]] = []
-
-    async def one(scenario: Scenario, number: int, live: LiveDetection) -> None:
-        await meet(scenario, number, live)
+    async def one(scenario: Scenario, number: int, live: LiveDetection) -> _Outcome:
+        outcome = await meet(scenario, number, live)
         if on_played is not None:
             on_played(scenario)
+        return outcome
 
-    async def meet(scenario: Scenario, number: int, live: LiveDetection) -> None:
+    async def meet(scenario: Scenario, number: int, live: LiveDetection) -> _Outcome:
         config = SessionConfig(scenario.name, number, "", seed=number)
         adapter = system(scenario, url)
         for attempt in range(1 + MAX_VOID_RERUNS):
@@ -165,23 +169,24 @@ def run(
                 found = await play(plan(scenario), adapter, config, vad=VadSettings(), live=live,
                                    bounds=Bounds(trailing_s=1.2))
             except InfrastructureError as error:
-                played.append((scenario, None, str(error)))
-                return
+                return scenario, None, str(error)
             timing = certificate(found, SESSION_RATE_HZ, session_window_ns(found))
             if not timing.void or keep_void or attempt == MAX_VOID_RERUNS:
-                played.append((scenario, found, None))
-                return
+                break
+        return scenario, found, None
 
-    async def all_rounds() -> None:
+    async def all_rounds() -> list[_Outcome]:
+        outcomes: list[_Outcome] = []
         with LiveDetection() as live:
             for number in range(1, rounds + 1):
                 async with asyncio.TaskGroup() as group:
-                    for scenario in chosen:
-                        group.create_task(one(scenario, number, live))
+                    tasks = [group.create_task(one(scenario, number, live)) for scenario in chosen]
+                outcomes += [task.result() for task in tasks]
+        return outcomes
 
     plan(chosen[0])  # synthesised before anything runs on the clock
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
-        runner.run(all_rounds())
+        played = runner.run(all_rounds())
     tested: list[Meeting] = []
     for number, (scenario, found, problem) in enumerate(played):
         result = (Meeting(scenario, (), None, problem) if found is None

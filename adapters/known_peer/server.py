@@ -105,7 +105,7 @@ async def _listen(socket: ServerConnection, agent: PeerAgent, line: Line, origin
         agent.hear(unpack_user(data), received_ns - origin_ns)
         stamps.append(received_ns)
         if len(stamps) == FRAMES_A_MESSAGE:
-            line.send(_json("frames", first=first, received_ns=stamps))
+            await line.send(_json("frames", first=first, received_ns=stamps))
             first += len(stamps)
             stamps = []
 
@@ -119,10 +119,10 @@ async def _speak(agent: PeerAgent, line: Line, origin_ns: int) -> None:
         while (left_ns := due_ns - read_clock_ns()) > 0:
             await asyncio.sleep(left_ns / NS_PER_S)
         for event in agent.tick(tick * FRAME_NS):
-            handed_ns = line.send(_message(event))
+            handed_ns = await line.send(_message(event))
             truth = agent.log.handed(event, handed_ns - origin_ns)
             if truth is not None:
-                line.send(_json("truth", origin_ns=origin_ns, **truth))
+                await line.send(_json("truth", origin_ns=origin_ns, **truth))
         # A tick that is far behind must not keep the frames of the user waiting.
         await asyncio.sleep(0)
 
@@ -136,15 +136,18 @@ class Line:
         self._queue: deque[tuple[int, Message]] = deque()
         self._news = asyncio.Event()
 
-    def send(self, message: Message) -> int:
+    async def send(self, message: Message) -> int:
         """Hand a message over; gives the moment by the peer's clock."""
         now_ns = read_clock_ns()
-        self._queue.append((now_ns + self._delay_ns, message))
-        self._news.set()
+        if self._delay_ns:
+            self._queue.append((now_ns + self._delay_ns, message))
+            self._news.set()
+        else:
+            await self._socket.send(message)
         return now_ns
 
     async def run(self) -> None:
-        """Move messages for ever."""
+        """Move what is delayed, for ever."""
         while True:
             while self._queue:
                 due_ns, message = self._queue.popleft()
