@@ -76,15 +76,18 @@ def describe() -> tuple[Description, ...]:
     return tuple(found)
 
 
-def create(name: str, settings: Mapping[str, str] | None = None) -> Adapter:
+def create(name: str, settings: Mapping[str, str] | None = None, *, to_play: bool = True,
+           ) -> Adapter:
     """Build an adapter from settings given as text (`--set key=value`).
+
+    `to_play=False`: only to ask what it is and is set to; then it need not be able to run here.
 
     Raises `InputError` for an unknown adapter or setting, a value outside type or bounds, and an
     adapter that cannot run here.
     """
     adapter = spec(name)
     effective = adapter.effective(settings or {})
-    missing = adapter.missing()
+    missing = adapter.missing() if to_play else None
     if missing is not None:
         raise InputError(f"--adapter {name}: cannot run here: {missing}")
     return adapter.build(effective)

@@ -170,7 +170,7 @@ class SessionClock:
 
 def utc_now() -> str:
     """The wall clock for ledger lines: ISO 8601, UTC, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")  # noqa: TID251
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Stopwatch:

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
+from adapters.children import OWN_GROUP
 from adapters.spec import AdapterSpec, Setting
 from adapters.wire.payload import excerpt
 from audio.errors import InfrastructureError
@@ -122,7 +123,7 @@ async def running_server(pace: float, start_timeout_s: float) -> AsyncIterator[s
     child = await asyncio.create_subprocess_exec(
         *COMMAND, "--pace", repr(pace), stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        start_new_session=True)  # Ctrl-C is for the rig: it ends its children itself
+        **OWN_GROUP)
     told = bytearray()
     reader = asyncio.create_task(_keep_last(child, told))
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adapters.children import OWN_GROUP
 from audio.buffers import Int16
 from audio.errors import RigError
 
@@ -80,7 +81,7 @@ class Brain:
         """Start the process and wait until its models are loaded. Raises `BrainError`."""
         self._process = await asyncio.create_subprocess_exec(
             *COMMAND, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            start_new_session=True)  # Ctrl-C is for the server: it ends the brain itself
+            **OWN_GROUP)
         try:
             async with asyncio.timeout(START_S):
                 await self._answer(self._process)

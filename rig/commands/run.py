@@ -58,7 +58,7 @@ def command(
     built = load_built(suite_dir)
     cases = select(built.cases, levels, filter_expr)
     values = key_values(settings, "--set")
-    system = registry.create(adapter, values)
+    system = registry.create(adapter, values, to_play=not dry_run)
     kind = choose_clock(system, clock)
     bounds = Bounds()
     if not cases:
@@ -74,6 +74,9 @@ def command(
                             else "no price is known for this system"),
         }
         output.table("dry run: nothing was played", ["what", "value"], list(plan.items()))
+        missing = registry.spec(adapter).missing()
+        if missing is not None:
+            output.note(f"before this can be played: {missing}")
         output.document(plan)
         return 0
     if jobs is None:

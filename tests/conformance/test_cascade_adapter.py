@@ -13,6 +13,7 @@ from pathlib import Path
 
 import cascade_testkit as kit
 import pytest
+from rig_testkit import heed_interrupts
 from websockets.sync.client import connect
 
 from adapters import registry
@@ -187,7 +188,7 @@ def _descendants(pid: int) -> list[int]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent as a signal")
 def test_rig_cascade_serves_until_it_is_interrupted() -> None:
     served = subprocess.Popen([sys.executable, "-m", "rig.cli", "cascade", "--port", "0", "--json"],
-                              stdout=subprocess.PIPE)
+                              stdout=subprocess.PIPE, preexec_fn=heed_interrupts)
     assert served.stdout is not None
     try:
         text = ""

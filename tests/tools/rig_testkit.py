@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -191,6 +192,12 @@ def build_talking_suite(folder: Path, wanted: Callable[[Any], bool]) -> Path:
 
 
 # --- reading a run folder ------------------------------------------------------------------------
+
+
+def heed_interrupts() -> None:
+    """`preexec_fn` of a child that will get Ctrl-C: where tests run in the background (`... &` in a
+    script) SIGINT is ignored, and a child inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ledger(run: Path) -> list[dict[str, Any]]:

@@ -259,7 +259,8 @@ def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int
     process = subprocess.Popen(
         [sys.executable, "-m", "rig.cli", "run", str(suite), "--adapter", "silent", "--trials",
          "40", "--jobs", "2", "--out", str(run)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=kit.heed_interrupts)
     ledger = run / "attempts.jsonl"
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
 

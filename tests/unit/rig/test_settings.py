@@ -118,6 +118,16 @@ def test_a_suite_that_is_not_whole_is_one_line_and_nothing_is_played(
     assert not out.exists()
 
 
+def test_a_dry_run_asks_for_no_key(
+    small_suite: Path, call_rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    planned = call_rig("run", small_suite, "--adapter", "openai-realtime", "--dry-run", "--json")
+    assert planned.code == 0
+    assert json.loads(planned.out)["clock"] == "real"
+    assert "before this can be played: the environment variable OPENAI_API_KEY" in planned.err
+
+
 def test_a_dry_run_counts_and_writes_nothing(small_suite: Path, tmp_path: Path, call_rig: Any
                                              ) -> None:
     out = tmp_path / "run"
