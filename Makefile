@@ -7,6 +7,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PARITY_VENV ?= .venv-parity
+S2S_VENV ?= .venv-s2s
 PYTEST_ARGS ?=
 
 # Packages come in the tested versions; what pip is told beyond that is the machine's own business.
@@ -15,9 +16,11 @@ PIP_INSTALL = -m pip install --quiet -c constraints.txt
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 PARITY_BIN := $(PARITY_VENV)/Scripts
+S2S_BIN := $(S2S_VENV)/Scripts
 else
 BIN := $(VENV)/bin
 PARITY_BIN := $(PARITY_VENV)/bin
+S2S_BIN := $(S2S_VENV)/bin
 endif
 
 INPUTS := pyproject.toml constraints.txt
@@ -25,6 +28,8 @@ MADE := $(VENV)/.made
 BASE := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 PARITY := $(PARITY_VENV)/.installed
+S2S := $(S2S_VENV)/.installed
+S2S_REQUIREMENTS := tests/tools/s2s_requirements.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -37,7 +42,7 @@ help:
 	@echo "make test-slow    the slow tests alone"
 	@echo "make test-all     default and slow tests"
 	@echo "make test-parity  tests against torch and the official VAD package, in $(PARITY_VENV)"
-	@echo "make test-peers   tests against vendors' own clients, in $(PARITY_VENV) as well"
+	@echo "make test-peers   tests against clients and a server of others, in $(PARITY_VENV) and $(S2S_VENV)"
 	@echo "make check        ruff, mypy --strict, import rules"
 	@echo "make bench        benchmarks, one table"
 	@echo "make docs         run the commands that the documents show"
@@ -66,6 +71,13 @@ $(PARITY): $(INPUTS)
 	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity,peers]"
 	@touch $@
 
+# A voice agent that others wrote, as a peer of our client.
+$(S2S): $(S2S_REQUIREMENTS)
+	@test -x $(S2S_BIN)/python || $(PYTHON) -m venv $(S2S_VENV)
+	$(S2S_BIN)/python -m pip install --quiet --no-deps speech-to-speech==1.1.0
+	$(S2S_BIN)/python -m pip install --quiet -r $(S2S_REQUIREMENTS)
+	@touch $@
+
 install: $(BASE)
 install-dev: $(DEV)
 install-parity: $(PARITY)
@@ -85,8 +97,8 @@ test-all: $(DEV)
 test-parity: $(PARITY)
 	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
 
-test-peers: $(PARITY)
-	$(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
+test-peers: $(PARITY) $(S2S)
+	DUPLEXRIG_S2S_PYTHON=$(S2S_BIN)/python $(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/python -m ruff check .
@@ -101,6 +113,6 @@ docs: $(DEV)
 	$(BIN)/python docs/check_commands.py
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(PARITY_VENV) $(S2S_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

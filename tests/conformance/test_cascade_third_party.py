@@ -1,7 +1,7 @@
 """Our OpenAI Realtime adapter completes a turn against a server that others wrote.
 
-huggingface/speech-to-speech, with scripted words and voice: `tests/tools/s2s_server.py` says how to
-install it. DUPLEXRIG_S2S_PYTHON names its Python; without it the test is skipped, and says so.
+huggingface/speech-to-speech, with scripted words and voice: `make test-peers` installs it.
+DUPLEXRIG_S2S_PYTHON names its Python; without it the test is skipped, and says so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIMIT_S = 60.0
 
 
 @pytest.mark.skipif(not PYTHON, reason="DUPLEXRIG_S2S_PYTHON names no Python that has "
-                                       "speech-to-speech 1.1.0 (tests/tools/s2s_server.py)")
+                                       "speech-to-speech 1.1.0; make test-peers")
 def test_a_turn_against_speech_to_speech(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     server = subprocess.Popen([PYTHON, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -1,11 +1,7 @@
 """huggingface/speech-to-speech as a peer that others wrote, with a script in place of its models.
 
 Run by the Python of an environment of its own, which holds speech-to-speech 1.1.0 and what its
-server needs, but none of its models:
-
-    python -m venv s2s
-    s2s/bin/pip install --no-deps speech-to-speech==1.1.0
-    s2s/bin/pip install fastapi uvicorn openai==2.28.0 numpy soxr scipy jsonschema websockets
+server needs, but none of its models: `make test-peers` makes it.
 
 Router, session, wire events and 16 kHz/24 kHz conversion are theirs. Ours is what its VAD,
 recogniser, model and voice would put into its queues: loudness for VAD, fixed words, a tone. It
