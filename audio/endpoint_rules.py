@@ -1,0 +1,96 @@
+"""Servers on a network: which addresses a key may be sent to, and how it is kept out of everything.
+
+A key comes from the environment, goes into the request that is sent, and appears nowhere else: not
+in settings, files, cache keys, logs or error messages. Nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from urllib.parse import urlsplit
+
+from audio.errors import InputError
+
+_KEY_LIKE = re.compile(
+    r"\b(?:sk|ek|pk)[-_][A-Za-z0-9_*.\-]{6,}|(?i:\bbearer\s+)\S+|(?<=://)[^\s/@]+(?=@)")
+"""Keys by their usual prefixes, authorization headers, user and password in an address."""
+SECRET_MIN_CHARS = 16
+"""A shorter key is a placeholder for a server that wants none ("none", "test"): taking it out would
+take words out of transcripts. Ours: keys of hosted systems have 39 characters and more."""
+
+
+def check_base_url(
+    url: str, *, where: str, secure: str = "https", plain: str = "http"
+) -> str:
+    """An address that a key may be sent to, without a trailing slash.
+
+    The scheme `secure` anywhere, `plain` to this machine alone. Raises `InputError` for anything
+    else, and for a user, query or fragment: the address is written into files and must hold no
+    secret.
+    """
+    expected = (f"{secure}://HOST[:PORT][/PATH], or {plain}:// to this machine (localhost, "
+                "127.0.0.1, [::1])")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise InputError.expected(expected, got="an address that cannot be read",
+                                  where=where) from None
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise InputError.expected(f"{expected}, without user, query or fragment",
+                                  got="one of these", where=where)
+    near = parts.scheme == plain and host is not None and is_loopback(host)
+    if not host or port == 0 or not (parts.scheme == secure or near) or not url.isprintable() \
+            or " " in url:
+        raise InputError.expected(expected, got=repr(url[:80]), where=where)
+    return url.rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine, without asking any name server."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Redactor:
+    """Takes secrets out of text: the given ones exactly, and whatever looks like a key."""
+
+    def __init__(self, secrets: tuple[str, ...]) -> None:
+        self._secrets = tuple(s for s in secrets if len(s) >= SECRET_MIN_CHARS)
+
+    def __call__(self, text: str) -> str:
+        return _KEY_LIKE.sub("[redacted]", self.exactly(text))
+
+    def exactly(self, text: str) -> str:
+        """The given secrets alone, so that words of a transcript stay as they are."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+
+def api_key(variable: str) -> str:
+    """The key in an environment variable.
+
+    Raises `InputError`, which never shows it, when it is missing or cannot be a key.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise InputError(f"{variable}: expected a key in the environment, got none")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(f"{variable}: expected a key of printable ASCII without spaces, got "
+                         "something else")
+    return key
+
+
+def missing_key(variable: str) -> str | None:
+    """What to do about a key that is not set, in one line; `None` when it is."""
+    if os.environ.get(variable, "").strip():
+        return None
+    return (f"the environment variable {variable} is not set; export it (it is read from there and "
+            "nowhere else)")
