@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audio.errors import InputError
 from probes.leakage import JACCARD_LIMIT, PERSONA_WORDS, imperatives, overlap, word_count
@@ -94,6 +94,16 @@ def check_suite(suite: Suite, conversations: Iterable[str] | None = None) -> tup
         out += check_conversation(suite, suite.conversations[conversation_id])
     out += _duplicates(suite, chosen)
     return tuple(out)
+
+
+def check_candidate(suite: Suite, conversation: Conversation) -> tuple[GateFailure, ...]:
+    """All gate failures of a conversation that is to join a suite, or to replace its namesake."""
+    others = {k: v for k, v in suite.conversations.items() if k != conversation.id}
+    joined = replace(suite, conversations={**others, conversation.id: conversation})
+    item = f"conversation {conversation.id}."
+    return (*check_conversation(joined, conversation),
+            *(f for f in _duplicates(joined, list(joined.conversations))
+              if f.item.startswith(item)))
 
 
 def require(failures: Iterable[GateFailure]) -> None:

@@ -33,8 +33,9 @@ from probes.yamlfile import Located, parse, read_yaml, show
 
 BUILTIN_SUITES = {"dsb-ifeval": "dsb_ifeval"}
 """Name of a suite that ships with the rig, and its folder."""
-MAX_CONVERSATION_FILES = 64
-"""Ours: a bound against a folder given by mistake."""
+MAX_CONVERSATION_FILES = 2048
+"""Ours: a bound against a folder given by mistake. `rig generate` writes one conversation a file:
+room for twenty cells of 99 instances."""
 
 
 def load_suite(name_or_dir: str | Path) -> Suite:
