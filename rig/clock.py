@@ -173,6 +173,11 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def pause(seconds: float) -> None:
+    """Wait for real seconds outside of sessions, for instance before a request is sent again."""
+    time.sleep(seconds)
+
+
 class Stopwatch:
     """Elapsed real seconds, for progress and throughput; never for a measurement."""
 
