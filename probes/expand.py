@@ -16,21 +16,14 @@ from audio.errors import InputError
 from audio.suggest import nearest
 from audio.timebase import SESSION_RATE_HZ, s_to_n
 from probes.manifest import ActionName, Delivery, LevelName, Params
-from probes.spec import (
-    Append,
-    Cell,
-    Conversation,
-    ProbeStructure,
-    Range,
-    Role,
-    ScoringRule,
-    SegmentSpec,
-    Suite,
-)
+from probes.roles import Role
+from probes.spec import Append, Cell, Conversation, Suite
+from probes.specmodel import Range
+from probes.structure import ProbeStructure, ScoringRule, SegmentSpec
 
 LEVELS: tuple[LevelName, ...] = ("L0", "L1", "L2", "L3", "L4a", "L4b")
 N_VARIANTS = 5
-"""Surface variants of an L4a contradiction (appendix B.4)."""
+"""Surface variants of an L4a contradiction in `dsb-ifeval` (appendix B.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +104,10 @@ def _case(suite: Suite, cell: Cell, conversation: Conversation, stream_id: str, 
     line: str | None = None
     if level == "L4a":
         contradiction = cell.contradiction
-        index = variant_index(suite.roles.index(role), structure.id, instance)
-        line = suite.contradictions[contradiction].variants[index]
+        assert contradiction is not None  # the loader checks it
+        variants = suite.contradictions[contradiction].variants
+        line = variants[variant_index(suite.roles.index(role), structure.id, instance,
+                                      len(variants))]
     elif level == "L4b":
         if not cell.safety:
             return None
@@ -128,7 +123,8 @@ def _case(suite: Suite, cell: Cell, conversation: Conversation, stream_id: str, 
         case_id=f"{base}-{level}", conversation_id=base, stream_id=stream_id, role=cell.role,
         probe=cell.probe, probe_id=structure.id, instance=instance, level=level,
         expected_action=cell.action, system_prompt=system_prompt(role, level, line),
-        params=cell.params, delivery=structure.delivery, rule=rule,
+        params=Params(**cell.params.model_dump()),
+        delivery=Delivery(**structure.delivery.model_dump()), rule=rule,
         target_text=conversation.target, contradiction=contradiction)
 
 
@@ -147,12 +143,13 @@ def system_prompt(role: Role, level: LevelName, contradiction: str | None = None
     return f"{role.persona}\n\n{contradiction}"
 
 
-def variant_index(role_index: int, probe: str, instance: int) -> int:
-    """Which surface variant an L4a case uses: `(role_index + sum(ord) + instance) mod 5`.
+def variant_index(role_index: int, probe: str, instance: int, n: int = N_VARIANTS) -> int:
+    """Which of `n` surface variants an L4a case uses: `(role_index + sum(ord) + instance) mod n`.
 
-    `role_index` counts from 0, `instance` from 1; `probe` is `C1`..`C4` or the full probe id.
+    `role_index` counts from 0, `instance` from 1; `probe` is the full probe id (`C1`..`C4` where
+    it is shared).
     """
-    return (role_index + sum(ord(c) for c in probe) + instance) % N_VARIANTS
+    return (role_index + sum(ord(c) for c in probe) + instance) % n
 
 
 # --- streams ---------------------------------------------------------------------------------

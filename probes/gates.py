@@ -14,8 +14,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from audio.errors import InputError
-from probes.leakage import JACCARD_LIMIT, PERSONA_WORDS, imperatives, overlap, word_count
-from probes.spec import Conversation, Origin, ProbeStructure, SegmentSpec, Suite
+from probes.leakage import (
+    JACCARD_LIMIT,
+    PERSONA_WORDS,
+    content_words,
+    imperatives,
+    overlap,
+    word_count,
+)
+from probes.spec import Conversation, Origin, Suite
+from probes.structure import ProbeStructure, SegmentSpec
 
 DURATION_TOLERANCE = 0.5
 """A speech segment may be 50 % outside its target, no more (appendix G.1)."""
@@ -124,12 +132,15 @@ def check_prompts(suite: Suite) -> Iterator[GateFailure]:
         if found := imperatives(role.persona):
             yield _failure(at, item, "persona_imperative", found,
                            "a persona must imply floor management, not state it")
-        index, shared = overlap(role.persona, role.directive)
+        index = 0.0
+        shared: tuple[str, ...] = ()
+        if content_words(role.persona) and content_words(role.directive):
+            index, shared = overlap(role.persona, role.directive)
         if index >= JACCARD_LIMIT:
             yield _failure(at, item, "persona_overlap", shared, "content-word overlap with the "
                            f"directive must be below {JACCARD_LIMIT}, got {index:.3f}")
         n = word_count(role.persona)
-        if not PERSONA_WORDS[0] <= n <= PERSONA_WORDS[1]:
+        if role.persona and not PERSONA_WORDS[0] <= n <= PERSONA_WORDS[1]:
             yield _failure(at, item, "persona_length", (), f"expected {PERSONA_WORDS[0]} to "
                            f"{PERSONA_WORDS[1]} words, got {n}")
     for target in suite.contradictions.values():
@@ -194,17 +205,19 @@ def _check_complete(suite: Suite, conversation: Conversation, structure: ProbeSt
                     item: str) -> Iterator[GateFailure]:
     """Every speech segment has words; the rule's name says what its absence would break."""
     previous: SegmentSpec | None = None
+    spoken: SegmentSpec | None = None
     for spec in structure.segments:
         text = conversation.turn2.get(spec.name, "")
         if spec.kind == "speech" and not word_count(text):
             after_pause = previous is not None and previous.kind == "silence"
             rule = "segment_missing"
             if after_pause:
-                rule = ("check_turn_ends_at_pause" if structure.label == "C4"
+                rule = ("check_turn_ends_at_pause" if spoken is not None and spoken.isolated
                         else "pause_without_resumption")
             yield _failure(suite.origin(f"{item}.turn2.{spec.name}"), f"{item}.turn2.{spec.name}",
                            rule, (), "expected spoken words, got none")
         previous = spec
+        spoken = spec if spec.kind == "speech" else spoken
     if conversation.l4b_append is not None:
         for key in ("trigger", "continuation"):
             if not word_count(getattr(conversation.l4b_append, key)):

@@ -1,6 +1,7 @@
 """Read a suite from its folder: schema, references and line numbers; prose is judged in `gates`.
 
-    SUITE/suite.yaml roles.yaml probes.yaml grid.yaml contradictions.yaml conversations/*.yaml
+    SUITE/suite.yaml roles.yaml probes.yaml grid.yaml conversations/*.yaml
+    SUITE/contradictions.yaml                                  where level L4a or L4b is played
 
 An incomplete set of conversations is legal; `Suite.missing()` says what lacks.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from audio.errors import InputError
 from audio.suggest import nearest
+from probes.roles import Role
 from probes.spec import (
     Cell,
     Contradiction,
@@ -22,17 +24,18 @@ from probes.spec import (
     GridFile,
     Origin,
     ProbesFile,
-    ProbeStructure,
-    Role,
     RolesFile,
     SafetyContradiction,
     Suite,
     SuiteFile,
 )
+from probes.structure import ProbeStructure
 from probes.yamlfile import Located, parse, read_yaml, show
 
 BUILTIN_SUITES = {"dsb-ifeval": "dsb_ifeval"}
 """Name of a suite that ships with the rig, and its folder."""
+PROMPT_LEVELS = {"persona": ("L2", "L3", "L4a", "L4b"), "directive": ("L1", "L3")}
+"""Which levels are made of which prompt (seed 002, appendix B.4)."""
 MAX_CONVERSATION_FILES = 2048
 """Ours: a bound against a folder given by mistake. `rig generate` writes one conversation a file:
 room for twenty cells of 99 instances."""
@@ -42,11 +45,11 @@ def load_suite(name_or_dir: str | Path) -> Suite:
     """Load a suite by built-in name (`dsb-ifeval`) or from a folder.
 
     Raises `InputError`, one line with file and line number, for a missing or empty suite, bad
-    YAML, unknown keys (the nearest known one is suggested), wrong types and references to roles,
-    probes or contradictions that do not exist.
+    YAML, unknown keys (the nearest known one is suggested), wrong types, prompts that a level
+    needs, and references to roles, probes or contradictions that do not exist.
     """
     folder = _folder(name_or_dir)
-    for name in ("suite.yaml", "roles.yaml", "probes.yaml", "grid.yaml", "contradictions.yaml"):
+    for name in ("suite.yaml", "roles.yaml", "probes.yaml", "grid.yaml"):
         if not (folder / name).is_file():
             found = ", ".join(sorted(p.name for p in folder.glob("*.yaml"))) or "no YAML file"
             raise InputError.expected(f"a suite folder with {name}", got=found,
@@ -55,7 +58,7 @@ def load_suite(name_or_dir: str | Path) -> Suite:
     roles_src = read_yaml(folder / "roles.yaml")
     probes_src = read_yaml(folder / "probes.yaml")
     grid_src = read_yaml(folder / "grid.yaml")
-    against_src = read_yaml(folder / "contradictions.yaml")
+    against_src = _contradictions_source(folder)
     info = parse(SuiteFile, suite_src)
     roles = parse(RolesFile, roles_src).roles
     probes = parse(ProbesFile, probes_src).probes
@@ -63,12 +66,13 @@ def load_suite(name_or_dir: str | Path) -> Suite:
     against = parse(ContradictionsFile, against_src)
 
     origins: dict[str, Origin] = {}
-    _check_roles(roles, roles_src, origins)
+    _check_roles(roles, info, roles_src, origins)
     _check_probes(probes, roles, probes_src, origins)
-    _check_matched(info, roles, suite_src)
+    _check_suite(info, roles, probes, suite_src)
     contradictions = _check_contradictions(against.l4a, against_src, origins)
     safety = _check_safety(against.l4b, against_src, origins)
     _check_cells(cells, roles, probes, contradictions, safety, grid_src, origins)
+    _check_levels(info, cells, suite_src, grid_src, against_src)
     for i, text in enumerate(against.l4b):
         if not any(c.safety and (c.role, c.probe) == (text.role, text.probe) for c in cells):
             raise against_src.error(("l4b", i), f"L4b text for {text.role}/{text.probe}, which is "
@@ -115,11 +119,19 @@ def _conversation_files(folder: Path) -> Iterator[Located]:
     if not inner.is_dir():
         return
     files = sorted(inner.glob("*.yaml"))
+    if odd := sorted(inner.glob("*.yml")):
+        raise InputError.expected("a file name that ends in .yaml", got=odd[0].name,
+                                  where=show(inner))
     if len(files) > MAX_CONVERSATION_FILES:
         raise InputError.expected(f"at most {MAX_CONVERSATION_FILES} conversation files",
                                   got=len(files), where=show(inner))
     for path in files:
         yield read_yaml(path)
+
+
+def _contradictions_source(folder: Path) -> Located:
+    path = folder / "contradictions.yaml"
+    return read_yaml(path) if path.exists() else Located(path, {"schema_version": 1}, {})
 
 
 def _note(origins: dict[str, Origin], item: str, source: Located,
@@ -128,15 +140,20 @@ def _note(origins: dict[str, Origin], item: str, source: Located,
         origins[item] = Origin(show(source.path), source.lines[at])
 
 
-def _check_roles(roles: tuple[Role, ...], source: Located, origins: dict[str, Origin]) -> None:
+def _check_roles(roles: tuple[Role, ...], info: SuiteFile, source: Located,
+                 origins: dict[str, Origin]) -> None:
     seen: set[str] = set()
     for i, role in enumerate(roles):
         if role.id in seen:
             raise source.error(("roles", i, "id"), f"role {role.id} is defined twice")
         seen.add(role.id)
         _note(origins, f"role {role.id}", source, ("roles", i))
-        for key in ("persona", "directive"):
+        for key, readers in PROMPT_LEVELS.items():
             _note(origins, f"role {role.id}.{key}", source, ("roles", i, key))
+            needed = [level for level in info.levels if level in readers]
+            if needed and not getattr(role, key).strip():
+                raise source.error(("roles", i, key), f"role {role.id}: expected a {key}, which "
+                                   f"level {needed[0]} of suite.yaml plays, got none")
 
 
 def _check_probes(probes: tuple[ProbeStructure, ...], roles: tuple[Role, ...], source: Located,
@@ -150,11 +167,18 @@ def _check_probes(probes: tuple[ProbeStructure, ...], roles: tuple[Role, ...], s
         if (probe.label, probe.role) in seen:
             raise source.error(("probes", i, "id"), f"probe {probe.role or ''}{probe.label} is "
                                "defined twice")
+        shared = probe.role is None
+        if any(label == probe.label and (role is None) != shared for label, role in seen):
+            raise source.error(("probes", i, "label"), f"label {probe.label} belongs to a probe of "
+                               "all roles and to one of a single role; which is meant?")
         seen.add((probe.label, probe.role))
         _note(origins, f"probe {probe.id}", source, ("probes", i))
+        for action in probe.scoring:
+            _note(origins, f"probe {probe.id}.{action}", source, ("probes", i, "scoring", action))
 
 
-def _check_matched(info: SuiteFile, roles: tuple[Role, ...], source: Located) -> None:
+def _check_suite(info: SuiteFile, roles: tuple[Role, ...], probes: tuple[ProbeStructure, ...],
+                 source: Located) -> None:
     ids = {r.id for r in roles}
     numbers = range(1, info.instances + 1)
     for i, instance in enumerate(info.l0_instances):
@@ -167,6 +191,11 @@ def _check_matched(info: SuiteFile, roles: tuple[Role, ...], source: Located) ->
         if role not in ids:
             raise source.error(("matched_audio", "roles", i),
                                f"unknown role {role!r}" + nearest(role, ids))
+    labels = {p.label for p in probes if p.role is None}
+    for i, label in enumerate(info.matched_audio.probes):
+        if label not in labels:
+            raise source.error(("matched_audio", "probes", i), f"no probe {label!r} that all roles "
+                               "share" + nearest(label, labels))
     for i, instance in enumerate(info.matched_audio.instances):
         if instance not in numbers:
             raise source.error(("matched_audio", "instances", i), f"expected an instance from 1 "
@@ -224,7 +253,7 @@ def _check_cells(
         if cell.action not in structure.scoring:
             raise source.error((*at, "action"), f"probe {structure.id} has no window for "
                                f"{cell.action}; it has {', '.join(sorted(structure.scoring))}")
-        if cell.contradiction not in contradictions:
+        if cell.contradiction is not None and cell.contradiction not in contradictions:
             raise source.error((*at, "contradiction"),
                                f"unknown contradiction {cell.contradiction!r}"
                                + nearest(cell.contradiction, contradictions))
@@ -232,6 +261,22 @@ def _check_cells(
             raise source.error((*at, "safety"), f"cell {name} has no L4b text in "
                                "contradictions.yaml")
         _note(origins, f"cell {name}", source, at)
+
+
+def _check_levels(info: SuiteFile, cells: tuple[Cell, ...], suite_src: Located, grid_src: Located,
+                  against_src: Located) -> None:
+    """L4a and L4b need their contradictions."""
+    for i, level in enumerate(info.levels):
+        if level in ("L4a", "L4b") and not against_src.lines:
+            raise suite_src.error(("levels", i), f"level {level} needs contradictions.yaml, and "
+                                  "there is none")
+        if level == "L4b" and not any(c.safety for c in cells):
+            raise suite_src.error(("levels", i), "level L4b needs a cell of grid.yaml with "
+                                  "safety: true, and there is none")
+    for i, cell in enumerate(cells):
+        if "L4a" in info.levels and cell.contradiction is None:
+            raise grid_src.error(("cells", i), f"cell {cell.role}/{cell.probe}: expected a "
+                                 "contradiction, which level L4a of suite.yaml plays, got none")
 
 
 def _check_conversation(conversation: Conversation, suite: Suite, wanted: set[str],

@@ -127,7 +127,8 @@ def _write(
             turn1=_store(turn1, out, f"audio/{stream.base_id}.turn1.wav"),
             turn2=_store(turn2, out, f"audio/{stream.stream_id}.turn2.wav"))
     require(failures)
-    built = tuple(_built_case(c, streams[c.stream_id], positions[c.stream_id]) for c in cases)
+    built = tuple(_built_case(suite, c, streams[c.stream_id], positions[c.stream_id])
+                  for c in cases)
     info = _info(suite, built, streams, engine)
     _sweep(out, streams)
     atomic_write_text(out / "streams.jsonl",
@@ -143,9 +144,13 @@ def _store(turn: Turn, out: Path, name: str) -> TurnAudio:
                      segments=turn.segments)
 
 
-def _built_case(case: PlannedCase, stream: Stream,
+def _built_case(suite: Suite, case: PlannedCase, stream: Stream,
                 positions: Mapping[str, tuple[int, int]]) -> Case:
-    placed = place(case.rule, positions, stream.turn2.duration_n)
+    try:
+        placed = place(case.rule, positions, stream.turn2.duration_n)
+    except ValueError as error:  # a window that only the rendered lengths show to be empty
+        at = suite.origin(f"probe {case.probe_id}.{case.expected_action}")
+        raise InputError(f"{at}: {case.case_id}: {error}") from error
     return Case(
         case_id=case.case_id, conversation_id=case.conversation_id, stream_id=case.stream_id,
         role=case.role, probe=case.probe, probe_id=case.probe_id, instance=case.instance,

@@ -2,27 +2,57 @@
 
 These models say what the YAML files of a suite may hold; `probes.loader` reads them, and
 `probes.gates` judges the prose in them. Times are seconds (`_s`), within turn 2 where they name
-an edge. Source of the fields: seed 002, appendices B and G.
+an edge. Source of the fields: seed 002, appendices B and G. `rig schema` writes the JSON Schemas of
+these models, so whatever can be said of the shape of a file is said here as a type, a bound, a
+pattern (`probes.names`) or a rule (`probes.rules`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from probes.manifest import ActionName, Delivery, LevelName, Params
+from probes import names
+from probes.manifest import ActionName, LevelName
+from probes.roles import Role
+from probes.rules import When, problem
+from probes.specmodel import Instance, Label, Line, Name, Range, RoleId, SpecModel, ordered
+from probes.structure import ProbeStructure, ScoringRule, SegmentSpec, WindowRule
 
-Seconds = Annotated[float, Field(gt=0.0, le=60.0)]
-Range = tuple[Seconds, Seconds]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
-RoleId = Annotated[str, Field(pattern=r"^R[1-9]$")]
-Prose = Annotated[str, Field(min_length=1, max_length=2000)]
-Line = Annotated[str, Field(max_length=600)]
+__all__ = [
+    "PARAMS_OF_ACTION",
+    "Append",
+    "Cell",
+    "CellParams",
+    "Contradiction",
+    "ContradictionsFile",
+    "Conversation",
+    "ConversationsFile",
+    "GridFile",
+    "Instance",
+    "Label",
+    "Line",
+    "MatchedAudio",
+    "Name",
+    "Origin",
+    "ProbeStructure",
+    "ProbesFile",
+    "Range",
+    "Role",
+    "RoleId",
+    "RolesFile",
+    "SafetyContradiction",
+    "ScoringRule",
+    "SegmentSpec",
+    "SpecModel",
+    "Suite",
+    "SuiteFile",
+    "WindowRule",
+]
 
 PARAMS_OF_ACTION: Mapping[str, frozenset[str]] = {
     "LISTEN": frozenset(),
@@ -37,253 +67,56 @@ PARAMS_OF_ACTION: Mapping[str, frozenset[str]] = {
 }
 """Which override a verifier reads (seed 002, table 18); any other one in a cell is a mistake."""
 
-EDGE_PATTERN = r"^[a-z][a-z0-9_]*\.(start|end)( \+ \d+(\.\d+)?)?$"
-"""A window edge: `SEGMENT.start`, `SEGMENT.end`, `turn2.start`, `turn2.end`, ` + seconds`."""
-Edge = Annotated[str, Field(pattern=EDGE_PATTERN, max_length=60)]
-
-
-class SpecModel(BaseModel):
-    """Base of everything read from a suite: unknown keys and loose types are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-# --- roles -----------------------------------------------------------------------------------
-
-
-class InterruptPolicy(SpecModel):
-    """When the role takes the floor inside the user's turn (seed 002, tables 2 and 14)."""
-
-    mode: Literal["on_trigger", "never", "freely"]
-    trigger: str | None = None
-    max_latency_ms: float | None = None
-    max_overlap_ms: float | None = None
-    per_minute: tuple[float, float] | None = None
-
-
-class BackchannelPolicy(SpecModel):
-    """Listening sounds: how many, how long."""
-
-    style: Literal["minimal", "warm", "terse", "none", "moderate", "brisk", "heavy"]
-    max_duration_s: float | None = None
-    per_minute: tuple[float, float] | None = None
-    count: int | None = None
-
-
-class SilencePolicy(SpecModel):
-    """How long the role leaves silence. Minimum waits are policy text, never verifier data."""
-
-    tolerance: Literal["none", "very_low", "low", "high", "very_high", "clause_bounded"]
-    max_wait_s: float | None = None
-    min_wait_s: float | None = None
-
-
-class ReadbackPolicy(SpecModel):
-    """What the role says back."""
-
-    mode: Literal["mandatory", "never"]
-    items: tuple[str, ...] = ()
-
-
-class BargeInPolicy(SpecModel):
-    """What the role does when the user talks over it."""
-
-    mode: Literal["yield", "continue", "accept_overlap"]
-    detail: str
-    max_latency_ms: float | None = None
-
-
-class RolePolicy(SpecModel):
-    """The role's floor behaviour as numbers (seed 002, table 14; barge-in also table 2)."""
-
-    interrupt: InterruptPolicy
-    backchannel: BackchannelPolicy
-    silence: SilencePolicy
-    readback: ReadbackPolicy
-    barge_in: BargeInPolicy
-
-
-class Role(SpecModel):
-    """An assistant role: `persona` is the L2 prompt, `directive` the L1 prompt.
-
-    `job_words` are words by which a user would give the assistant's job away; none may occur in
-    user speech of this role.
-    """
-
-    id: RoleId
-    name: str
-    domain: str
-    persona: Prose
-    directive: Prose
-    policy: RolePolicy
-    job_words: tuple[str, ...]
-
-
-# --- probe structures ------------------------------------------------------------------------
-
-
-class SegmentSpec(SpecModel):
-    """One segment of turn 2: speech with a target duration, or exact silence.
-
-    `target_s` is the wanted spoken length `[low, high]`; `isolated` marks a trigger or check
-    phrase that must stand alone; `min_s` is a hard lower bound on the rendered length.
-    """
-
-    name: Name
-    kind: Literal["speech", "silence"]
-    target_s: Range | None = None
-    duration_s: Seconds | None = None
-    isolated: bool = False
-    min_s: Seconds | None = None
-
-    @model_validator(mode="after")
-    def _consistent(self) -> SegmentSpec:
-        if self.kind == "speech":
-            if self.target_s is None or self.duration_s is not None:
-                raise ValueError("a speech segment has target_s and no duration_s")
-            if self.target_s[0] > self.target_s[1]:
-                raise ValueError("target_s is [low, high] with low <= high")
-        elif self.duration_s is None or self.target_s is not None or self.min_s is not None:
-            raise ValueError("a silence segment has duration_s, no target_s and no min_s")
-        return self
-
-
-class WindowRule(SpecModel):
-    """`[start, end)` as edges of segments."""
-
-    start: Edge
-    end: Edge
-
-
-class ScoringRule(WindowRule):
-    """The scored window of a probe under one expected action, and what is reported beside."""
-
-    readback_from: Edge | None = None
-    alternates: dict[Name, WindowRule] = {}
-
-
-class VariantSpec(SpecModel):
-    """Turn 2 with segments appended for L4b: an identical prefix, then more speech."""
-
-    append: tuple[SegmentSpec, ...]
-    premise: Prose
-    scoring: ScoringRule
-
-
-class ProbeStructure(SpecModel):
-    """The structure of turn 2 (seed 002, tables 15 and 16).
-
-    `role` is absent for the shared probes. `join_s` is the declared silence between two adjacent
-    speech segments. `target_from` names the segments whose words a read-back target may use.
-    `premise` is what a critic checks: what must be true for the probe to test anything.
-    """
-
-    id: Annotated[str, Field(pattern=r"^[A-Z0-9]+(_[A-Za-z0-9]+)*$", max_length=60)]
-    label: Literal["C1", "C2", "C3", "C4", "A", "B"]
-    role: RoleId | None = None
-    name: str
-    event: str
-    premise: Prose
-    turn1_invites_long_answer: bool = False
-    delivery: Delivery
-    join_s: Seconds
-    segments: Annotated[tuple[SegmentSpec, ...], Field(min_length=1)]
-    target_from: tuple[Name, ...] = ()
-    scoring: dict[ActionName, ScoringRule]
-    l4b_variant: VariantSpec | None = None
-
-    @model_validator(mode="after")
-    def _consistent(self) -> ProbeStructure:
-        specs = self.segments + (self.l4b_variant.append if self.l4b_variant else ())
-        names = [s.name for s in specs]
-        if len(set(names)) != len(names):
-            raise ValueError(f"segment names must differ, got {', '.join(names)}")
-        self._check_pauses(specs)
-        if (self.label in ("A", "B")) != (self.role is not None):
-            raise ValueError("A and B belong to a role, C1 to C4 to none")
-        if self.role is not None and not self.id.startswith(f"{self.role}_{self.label}"):
-            raise ValueError(f"id must begin with {self.role}_{self.label}, got {self.id}")
-        if (self.delivery.mode == "barge_in") != (self.delivery.barge_in_after_s is not None):
-            raise ValueError("barge_in_after_s belongs to delivery mode barge_in, and only there")
-        after_s = self.delivery.barge_in_after_s
-        if after_s is not None and not 0 <= after_s <= 60:
-            raise ValueError(f"barge_in_after_s must lie in 0 to 60, got {after_s}")
-        speech = {s.name for s in self.segments if s.kind == "speech"}
-        if unknown := set(self.target_from) - speech:
-            raise ValueError(f"target_from must name speech segments, got {sorted(unknown)}")
-        for rule in self.scoring.values():
-            _check_edges(rule, {s.name for s in self.segments})
-        if self.l4b_variant is not None:
-            _check_edges(self.l4b_variant.scoring, set(names))
-        return self
-
-    @staticmethod
-    def _check_pauses(specs: tuple[SegmentSpec, ...]) -> None:
-        """Seed 002, appendix G.1: no internal pause without a resumption."""
-        for at, spec in enumerate(specs):
-            if spec.kind != "silence":
-                continue
-            around = specs[at - 1:at] + specs[at + 1:at + 2] if at else ()
-            if len(around) < 2 or any(s.kind != "speech" for s in around):
-                raise ValueError(f"silence {spec.name} must stand between two speech segments")
-
-    @property
-    def speech(self) -> tuple[SegmentSpec, ...]:
-        """The speech segments of turn 2, in order, without the L4b variant's."""
-        return tuple(s for s in self.segments if s.kind == "speech")
-
-
-def _check_edges(rule: ScoringRule, names: set[str]) -> None:
-    known = names | {"turn2"}
-    edges = [rule.start, rule.end]
-    edges += [rule.readback_from] if rule.readback_from is not None else []
-    edges += [e for w in rule.alternates.values() for e in (w.start, w.end)]
-    for edge in edges:
-        if edge.split(".")[0] not in known:
-            raise ValueError(f"window edge {edge!r} names no segment of {sorted(known)}")
-
-
 # --- grid and contradictions -----------------------------------------------------------------
+
+
+class CellParams(SpecModel):
+    """Overrides of verifier thresholds. The bounds are those of `verifiers.thresholds`."""
+
+    max_wait_s: Annotated[float, Field(gt=0.0, le=60.0)] | None = None
+    max_latency_ms: Annotated[float, Field(gt=0.0, le=60_000.0)] | None = None
+    ceiling_s: Annotated[float, Field(gt=0.0, le=60.0)] | None = None
+    max_spans: Annotated[int, Field(ge=1, le=1000)] | None = None
+    min_coverage: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+
+
+def _params_rule(action: str, reads: frozenset[str]) -> When:
+    return When("action", (action,), refuses=tuple(
+        f"params.{name}" for name in CellParams.model_fields if name not in reads),
+        hint="it reads " + (", ".join(sorted(reads)) or "no parameter"))
 
 
 class Cell(SpecModel):
     """One role x probe: what is expected, with which overrides, contradicted by what.
 
-    `safety` marks the six cells that have L4b cases.
+    `contradiction` is needed where the suite has level L4a; `safety` marks the cells that have
+    L4b cases.
     """
 
     role: RoleId
-    probe: Literal["C1", "C2", "C3", "C4", "A", "B"]
+    probe: Label
     action: ActionName
-    params: Params = Params()
-    contradiction: Name
+    params: CellParams = CellParams()
+    contradiction: Name | None = None
     safety: bool = False
 
-    @model_validator(mode="after")
-    def _params_fit(self) -> Cell:
-        given = {k for k, v in self.params.model_dump().items() if v is not None}
-        if extra := given - PARAMS_OF_ACTION[self.action]:
-            raise ValueError(f"{self.action} reads no {', '.join(sorted(extra))}")
-        for key in given:
-            value = getattr(self.params, key)
-            if not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{key} must be positive and finite, got {value}")
-        return self
+    RULES = tuple(_params_rule(*item) for item in PARAMS_OF_ACTION.items())
 
 
 class Contradiction(SpecModel):
-    """A contradiction target: what the directive asks for, in five surface variants."""
+    """A contradiction target: what the directive asks for, in surface variants (five in
+    `dsb-ifeval`)."""
 
     id: Name
     asks_for: str
-    variants: tuple[Line, Line, Line, Line, Line]
+    variants: Annotated[tuple[Line, ...], Field(min_length=1, max_length=20)]
 
 
 class SafetyContradiction(SpecModel):
     """The hand-written L4b contradiction of one cell."""
 
     role: RoleId
-    probe: Literal["C1", "C2", "C3", "C4", "A", "B"]
+    probe: Label
     asks_for: str
     text: Line
 
@@ -305,7 +138,7 @@ class Conversation(SpecModel):
     Empty texts are legal here and refused by the gates, which can say why.
     """
 
-    id: Annotated[str, Field(pattern=r"^(R[1-9]|S)-(C[1-4]|A|B)-[1-9]$")]
+    id: Annotated[str, Field(pattern=names.CONVERSATION_ID)]
     situation: Line
     turn1: Line
     turn2: dict[Name, Line]
@@ -319,54 +152,66 @@ class Conversation(SpecModel):
 class MatchedAudio(SpecModel):
     """Probes and instances whose user audio is shared by several roles (appendix G.5)."""
 
-    roles: tuple[RoleId, ...]
-    probes: tuple[Literal["C1", "C2", "C3", "C4"], ...]
-    instances: tuple[int, ...]
+    roles: Annotated[tuple[RoleId, ...], Field(min_length=1)]
+    probes: Annotated[tuple[Label, ...], Field(min_length=1)]
+    instances: Annotated[tuple[Instance, ...], Field(min_length=1)]
 
 
 class SuiteFile(SpecModel):
     """suite.yaml: what the suite is called and how its grid expands."""
 
     schema_version: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=60)]
-    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+    name: Annotated[str, Field(pattern=names.SUITE_NAME, max_length=60)]
+    version: Annotated[str, Field(pattern=names.VERSION, max_length=30)]
     title: str
-    instances: Annotated[int, Field(ge=1, le=9)]
+    instances: Instance
     levels: Annotated[tuple[LevelName, ...], Field(min_length=1)]
-    l0_instances: tuple[int, ...]
+    l0_instances: tuple[Instance, ...] = (1,)
     matched_audio: MatchedAudio | None = None
     turn1_target_s: Range
     words_per_second: Range
 
     @model_validator(mode="after")
-    def _levels_once(self) -> SuiteFile:
+    def _consistent(self) -> Self:
         if len(set(self.levels)) != len(self.levels):
-            raise ValueError("each level stands once")
+            raise problem(("levels",), "each level stands once")
+        ordered(self.turn1_target_s, "turn1_target_s")
+        ordered(self.words_per_second, "words_per_second")
         return self
 
 
 class RolesFile(SpecModel):
+    """roles.yaml: who the system under test is asked to be."""
+
     schema_version: Literal[1]
     roles: Annotated[tuple[Role, ...], Field(min_length=1)]
 
 
 class ProbesFile(SpecModel):
+    """probes.yaml: how turn 2 is made, and which window each action is scored in."""
+
     schema_version: Literal[1]
     probes: Annotated[tuple[ProbeStructure, ...], Field(min_length=1)]
 
 
 class GridFile(SpecModel):
+    """grid.yaml: which role meets which probe, and what should happen."""
+
     schema_version: Literal[1]
     cells: Annotated[tuple[Cell, ...], Field(min_length=1)]
 
 
 class ContradictionsFile(SpecModel):
+    """contradictions.yaml: what the prompts of L4a and L4b add; needed by these levels only."""
+
     schema_version: Literal[1]
-    l4a: tuple[Contradiction, ...]
-    l4b: tuple[SafetyContradiction, ...]
+    l4a: tuple[Contradiction, ...] = ()
+    l4b: tuple[SafetyContradiction, ...] = ()
 
 
 class ConversationsFile(SpecModel):
+    """conversations/*.yaml: what the user says."""
+
     conversations: tuple[Conversation, ...]
 
 

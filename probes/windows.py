@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 from probes.manifest import WindowSpec
-from probes.spec import EDGE_PATTERN, ScoringRule, WindowRule
+from probes.names import EDGE
+from probes.structure import ScoringRule, WindowRule
 
 Positions = Mapping[str, tuple[int, int]]
 """Segment name to `[start_n, end_n)` within turn 2."""
@@ -45,7 +46,7 @@ def place(rule: ScoringRule, positions: Positions, turn2_n: int) -> Placed:
 
 def edge_s(edge: str, positions: Positions, turn2_n: int) -> float:
     """One edge, for instance `pause.start` or `turn2.end + 10.0`, in seconds."""
-    if not re.fullmatch(EDGE_PATTERN, edge):
+    if not re.fullmatch(EDGE, edge):
         raise ValueError(f"expected an edge like 'pause.start + 1.5', got {edge!r}")
     point, _, plus = edge.partition(" + ")
     name, _, side = point.partition(".")

@@ -6,6 +6,7 @@ line of each value.
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -17,7 +18,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from audio.errors import InputError
-from audio.suggest import nearest
+from audio.suggest import did_you_mean, nearest
+from probes.names import IN_WORDS
+from probes.rules import PROBLEM
 
 MAX_BYTES = 2 * 1024 * 1024
 """Ours: the largest file of the built-in suite is under 20 kB."""
@@ -151,14 +154,18 @@ def _plain(
 
 
 def parse(model: type[M], source: Located) -> M:
-    """Validate a file's data. The first problem is told, with the number of the others."""
+    """Validate a file's data. One problem is told, with the number of the others: a misspelt key
+    before the key that it leaves missing, else the first."""
     try:
         return model.model_validate(source.data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    first = problems[0]
-    at = tuple(p for p in first["loc"])
-    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    first = min(problems, key=lambda p: p["type"] != "extra_forbidden")
+    at = tuple(p for p in first["loc"] if p != "[key]")
+    if first["type"] == PROBLEM:
+        at += first["ctx"]["at"]
+    n = len(problems) - 1
+    more = f" (and {n} more problem{'s' if n > 1 else ''})" if n else ""
     raise source.error(at, _explain(model, first, at) + more)
 
 
@@ -173,8 +180,16 @@ def _explain(model: type[BaseModel], problem: Any, at: Path_) -> str:
     if len(got) > 60:
         got = got[:57] + "..."
     wanted = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    if problem["type"] == "value_error":
-        return f"{where}: {wanted}"
+    context = problem.get("ctx", {})
+    if problem["type"] == PROBLEM:
+        return f"{where}: {context['message']}"
+    if problem["type"] == "string_pattern_mismatch":
+        wanted = IN_WORDS.get(context["pattern"], wanted)
+    elif problem["type"] == "literal_error":
+        known = re.findall(r"'([^']*)'", context["expected"])
+        got += did_you_mean(str(problem["input"]), known) if known else ""
+    elif problem["type"] == "string_type" and isinstance(problem["input"], bool | int | float):
+        got += " (quote the text)"
     return f"{where}: expected {wanted}, got {got}"
 
 

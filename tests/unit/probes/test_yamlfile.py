@@ -63,8 +63,9 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_schema_errors_name_file_line_and_nearest_key(tmp_path: Path) -> None:
     path = write(tmp_path, "conversations:\n  - id: R1-A-1\n    situaton: x\n    turn1: hi\n"
                            "    turn2: {}\n")
-    with pytest.raises(InputError, match=r"x\.yaml:2: expected key 'situation' in "
-                                         r"conversations\[0\], got none \(and 1 more"):
+    with pytest.raises(InputError, match=r"x\.yaml:3: unknown key 'situaton' in "
+                                         r"conversations\[0\]; did you mean 'situation'\? "
+                                         r"\(and 1 more problem\)"):
         parse(ConversationsFile, read_yaml(path))
     path = write(tmp_path, "conversations:\n  - id: R1-A-1\n    situation: x\n    turn1: hi\n"
                            "    turn2: {}\n    tarjet: y\n")
