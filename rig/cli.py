@@ -20,6 +20,7 @@ from rig.guard import name_conflict
 # Name: module, and the line that `rig --help` shows without importing the module.
 _COMMANDS = {
     "demo": ("rig.commands.demo", "The whole job on the built-in agents, with nothing to set up."),
+    "generate": ("rig.commands.generate", "Have a language model write conversations for a suite."),
     "build": ("rig.commands.build", "Validate a suite and render its user audio."),
     "run": ("rig.commands.run", "Play the cases of a built suite against a system."),
     "inspect": ("rig.commands.inspect", "Show one case: spans, window, numbers, verdict."),

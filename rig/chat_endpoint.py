@@ -1,0 +1,250 @@
+"""An OpenAI-compatible chat endpoint: one request at a time, sent again within bounds, cached.
+
+The request body comes ready-made; its exact bytes are what is sent and what the cache is named by.
+Nothing that comes back is trusted, and an answer that repeats the key is thrown away unread.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from audio.endpoint_rules import SECRET_MIN_CHARS, Redactor
+from audio.errors import InfrastructureError
+from rig import clock
+from rig.answer_cache import AnswerCache
+from rig.http_post import AnswerTooLargeError, HttpAnswer, TransportError, post
+
+SENDS = 4
+"""How often one request is sent at most, and the waits between (the judge of seed 002, appendix
+D.3: 4 attempts, 2, 4 and 6 s, 90 s)."""
+WAITS_S = (2.0, 4.0, 6.0)
+TIMEOUT_S = 90.0
+MAX_RETRY_AFTER_S = 60.0
+"""Ours: an endpoint that wants a longer pause is left alone; the run can be repeated later."""
+MAX_ANSWER_BYTES = 1024 * 1024
+"""Ours: 1,500 tokens are some 6 kB."""
+MAX_MESSAGE_CHARS = 200
+
+_STOP = {401, 403, 404, 405, 407}
+"""Key, address or permission are wrong: every further request would fail alike."""
+_AGAIN = {408, 425, 429}
+
+
+class ChatEndpointError(InfrastructureError):
+    """The endpoint cannot be used, now or at all: the run ends here."""
+
+
+class ChatAnswerError(InfrastructureError):
+    """The endpoint answered this request with nothing that can be used. `rule` is a short name."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        self.rule = rule
+        super().__init__(message)
+
+
+class ChatAnswer(BaseModel):
+    """What is kept of an answer: the text, why it ended, tokens where they were reported."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    content: str
+    finish_reason: str | None = None
+    prompt_tokens: Annotated[int, Field(ge=0)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0)] | None = None
+
+
+@dataclass(slots=True)
+class ChatCounts:
+    """What was asked. Tokens are those of answers that came from the endpoint in this run."""
+
+    requests: int = 0
+    cache_hits: int = 0
+    sent: int = 0
+    sent_again: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    answers_without_tokens: int = 0
+
+
+class ChatEndpoint:
+    """Asks `BASE_URL/chat/completions`; `base_url` and `key` have been checked before."""
+
+    def __init__(
+        self, base_url: str, key: str | None, cache: AnswerCache, *,
+        timeout_s: float = TIMEOUT_S, wait: Callable[[float], None] | None = None,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.counts = ChatCounts()
+        self._url = f"{base_url}/chat/completions"
+        self._key = key
+        self._clean = Redactor((key,) if key else ())
+        self._cache = cache
+        self._timeout_s = timeout_s
+        self._wait = clock.pause if wait is None else wait
+        self._note = note
+
+    def ask(self, body: bytes) -> ChatAnswer:
+        """The answer to a request, out of the cache or from the endpoint.
+
+        Raises `ChatAnswerError` for an answer of no use (that try is lost; nothing is cached) and
+        `ChatEndpointError` when the endpoint is out of reach after four sends, refuses the key,
+        sends elsewhere, or wants more patience than a minute.
+        """
+        self.counts.requests += 1
+        kept = self._cached(body)
+        if kept is not None:
+            self.counts.cache_hits += 1
+            return kept
+        answer = self._read(self._send(body))
+        if answer.prompt_tokens is None or answer.completion_tokens is None:
+            self.counts.answers_without_tokens += 1
+        self.counts.prompt_tokens += answer.prompt_tokens or 0
+        self.counts.completion_tokens += answer.completion_tokens or 0
+        self._cache.store(body, answer.model_dump(mode="json"))
+        return answer
+
+    def _cached(self, body: bytes) -> ChatAnswer | None:
+        try:
+            kept = self._cache.load(body)
+            return None if kept is None else ChatAnswer.model_validate(kept)
+        except ValidationError:
+            return None
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def _send(self, body: bytes) -> HttpAnswer:
+        headers = {"Content-Type": "application/json", "Accept": "application/json",
+                   "User-Agent": "duplexrig"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        why = ""
+        for attempt in range(SENDS):
+            asked_s = 0.0
+            self.counts.sent += 1
+            self.counts.sent_again += attempt > 0
+            try:
+                answer = post(self._url, body, headers, timeout_s=self._timeout_s,
+                              max_bytes=MAX_ANSWER_BYTES)
+            except TransportError as error:
+                why = self._clean(str(error))
+            except AnswerTooLargeError as error:
+                raise ChatAnswerError("answer_envelope", str(error)) from None
+            else:
+                if answer.status == 200:
+                    return answer
+                why = self._refusal(answer)
+                asked_s = retry_after_s(answer.headers.get("retry-after"))
+            if asked_s > MAX_RETRY_AFTER_S:
+                raise ChatEndpointError(f"{why}; it asks for {asked_s:g} s of patience, more than "
+                                        f"{MAX_RETRY_AFTER_S:g} s: run the command again later")
+            if attempt < SENDS - 1:
+                wait_s = max(WAITS_S[attempt], asked_s)
+                self._note(f"{why}; sent again in {wait_s:g} s")
+                self._wait(wait_s)
+        raise ChatEndpointError(f"{why}; given up after {SENDS} sends")
+
+    def _refusal(self, answer: HttpAnswer) -> str:
+        """What a status other than 200 says, where sending again may help; else it raises."""
+        where = self._url
+        status = answer.status
+        said = self._said(answer)
+        what = f"{where}: expected status 200, got {status}{said}"
+        if 300 <= status < 400:
+            raise ChatEndpointError(f"{where}: expected an answer, got status {status}: redirects "
+                                    "are not followed; give the address itself")
+        if status in _STOP:
+            raise ChatEndpointError(what)
+        if status in _AGAIN or status >= 500:
+            return what
+        raise ChatAnswerError("request_refused", what)
+
+    def _said(self, answer: HttpAnswer) -> str:
+        """The endpoint's own words about an error, where they are JSON of the usual shape."""
+        try:
+            error = json.loads(answer.body.decode("utf-8"))["error"]
+            message = error["message"] if isinstance(error, dict) else error
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return ""
+        return f": {_line(self._clean(message))}" if isinstance(message, str) else ""
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def _read(self, answer: HttpAnswer) -> ChatAnswer:
+        if self._holds_key(answer.body.decode("utf-8", errors="replace")):
+            raise ChatAnswerError("answer_holds_key", "the answer repeats the key; it was thrown "
+                                  "away")
+        if answer.media_type != "application/json":
+            raise _envelope(f"content type application/json, got {_line(answer.media_type)!r}")
+        return read_chat_answer(answer.body)
+
+    def _holds_key(self, text: str) -> bool:
+        """Whether the key stands in a text, also in the escapes of JSON within JSON."""
+        if self._key is None or len(self._key) < SECRET_MIN_CHARS:
+            return False
+        for _ in range(3):
+            if self._key in text:
+                return True
+            text = _unescaped(text)
+        return self._key in text
+
+
+def read_chat_answer(body: bytes) -> ChatAnswer:
+    """What a chat completion says. Raises `ChatAnswerError` where it is none, holds no text, or
+    was withheld."""
+    try:
+        value: Any = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise _envelope("a JSON body, got something else") from None
+    try:
+        choice = value["choices"][0]
+        message = choice["message"]
+        reason = choice.get("finish_reason")
+        content = message["content"]
+    except (LookupError, TypeError, AttributeError):
+        raise _envelope("choices[0].message.content, got something else") from None
+    if reason is not None and not isinstance(reason, str):
+        raise _envelope("finish_reason as text, got something else")
+    if reason == "content_filter":
+        raise ChatAnswerError("answer_withheld", "the endpoint's filter withheld the answer")
+    if not isinstance(content, str) or not content.strip():
+        raise ChatAnswerError("answer_empty", "expected text, got none")
+    try:
+        content.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _envelope("text that UTF-8 can hold, got a lone surrogate") from None
+    usage = value.get("usage")
+    return ChatAnswer(content=content, finish_reason=None if reason is None else _line(reason),
+                      prompt_tokens=_tokens(usage, "prompt_tokens"),
+                      completion_tokens=_tokens(usage, "completion_tokens"))
+
+
+def retry_after_s(value: str | None) -> float:
+    """Seconds that a `Retry-After` header asks for; 0 for none, for a date and for nonsense."""
+    text = (value or "").strip()
+    return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII) else 0.0
+
+
+def _tokens(usage: object, key: str) -> int | None:
+    count = usage.get(key) if isinstance(usage, dict) else None
+    whole = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 10**9
+    return count if whole else None
+
+
+def _envelope(what: str) -> ChatAnswerError:
+    return ChatAnswerError("answer_envelope", f"expected {what}")
+
+
+def _line(text: str) -> str:
+    flat = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(flat.split())[:MAX_MESSAGE_CHARS]
+
+
+def _unescaped(text: str) -> str:
+    """One level of JSON's escapes of printable ASCII undone."""
+    return re.sub(r"\\(?:u00([0-9a-fA-F]{2})|([\"\\/]))",
+                  lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
