@@ -30,28 +30,37 @@ from adapters.base import SessionConfig
 from adapters.known_peer.adapter import PEER
 from adapters.known_peer.launch import started
 from audio.errors import InfrastructureError
-from audio.files import write_wav_pcm16
+from audio.synthesis import DEFAULT_ENGINE
 from audio.timebase import FRAME_NS, NS_PER_MS, NS_PER_S, SESSION_RATE_HZ
 from audio.vad import VadSettings
+from probes.expand import expand, select
+from probes.loader import load_suite
+from probes.manifest import Case, Stream
+from probes.render import build_suite, load_built
 from rig.clock import SessionClock, loop_factory, punctual
+from rig.handover import SessionWriter
 from rig.live import LiveDetection
 from rig.orchestrator import Played, play
-from rig.recorder import certificate, heard_track
+from rig.recorder import adapter_facts, certificate
+from rig.rendering import EngineRenderer
+from rig.runner import Job, job_plan
 from rig.schedule import FRAME_N, Bounds, Plan
-from rig.selftest import run, scenarios, user_turn
+from rig.selftest import run, scenarios
 from rig.selftest_readings import Errors, Reading, errors, summarise
 from rig.settings import load_average
+from rig.store import RunFolder
 from rig.timing import drift_ppm
 
 BUDGETS_MS = {16: (3.0, None), 60: (10.0, 30.0)}
 """Sessions: lateness p99 and p99.9 (issue)."""
 DRIFT_BUDGET_PPM = 10.0
+CASE = "R1-C1-1-L2"
 SPREAD_S = 3.0
 """Sessions begin over this time, so that some end, and are written, while others run."""
 REFERENCE_S = 25.0
 BOUNDS = Bounds(turn2_reply_s=25.0)
-"""The peer talks on to this bound, and live detection listens. Sessions of half a minute: the slope
-of a shorter one says less than the budget asks for."""
+"""The peer talks on to this bound, and live detection listens. Sessions of 50 s: the slope of a
+shorter one says less than the budget asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +77,62 @@ class Ran:
     reference_ms: np.ndarray
 
 
-def play_many(url: str, sessions: int, folder: Path) -> Ran:
-    """Play `sessions` sessions side by side, with the reference client beside them."""
-    adapter = PEER.build(PEER.effective({"url": url, "agent": "hold", "report_done": "false"}))
-    turn2 = user_turn(1.5, 4)
-    plan = Plan(user_turn(1.2, 3), turn2, window_end_s=len(turn2) / SESSION_RATE_HZ)
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What every session plays: one case of the built-in suite."""
 
-    async def one(number: int, live: LiveDetection) -> Played | None:
+    case: Case
+    stream: Stream
+    plan: Plan
+
+
+def one_case(folder: Path) -> Work:
+    """Renders the case."""
+    suite = load_suite("dsb-ifeval")
+    build_suite(suite, folder, EngineRenderer(DEFAULT_ENGINE),
+                select=select(expand(suite), ("L2",), f"case={CASE}"))
+    built = load_built(folder)
+    case, = built.cases
+    stream = built.streams[case.stream_id]
+    return Work(case, stream, job_plan(Job(
+        case, stream, 1, folder, RunFolder(folder), "peer", {}, "real", BOUNDS, VadSettings())))
+
+
+def play_many(url: str, sessions: int, work: Work, folder: Path) -> Ran:
+    """Play `sessions` sessions side by side, with the reference client beside them."""
+    adapter = PEER.build(PEER.effective({"url": url, "agent": "reply", "reply_s": "60",
+                                        "report_done": "false"}))
+    facts = adapter_facts(adapter)
+    run = RunFolder(folder)
+    run.rec_dir.mkdir(parents=True, exist_ok=True)
+
+    async def one(number: int, live: LiveDetection, writer: SessionWriter) -> Played | None:
         # The golden section spreads the phases of the frames, as connecting to a network does.
         await asyncio.sleep(SPREAD_S * (number * 0.618034 % 1.0))
         config = SessionConfig(f"bench{number}", 1, "", number)
         try:
-            played = await play(plan, adapter, config, vad=VadSettings(), live=live, bounds=BOUNDS)
+            played = await play(work.plan, adapter, config, vad=VadSettings(), live=live,
+                                bounds=BOUNDS)
         except InfrastructureError:
             return None  # a machine too busy to play at all; counted
-        await asyncio.to_thread(write, played, folder / f"{number}.wav")
+        await writer.write(run, work.case, work.stream, number, number, facts, played)
         return played
 
-    async def together() -> tuple[list[Played], np.ndarray]:
-        with LiveDetection() as live:
+    played: list[Played] = []
+    references: list[np.ndarray] = []
+
+    async def together() -> None:
+        # Nothing is returned: asyncio's runner writes a result out as text, which takes seconds.
+        with LiveDetection() as live, SessionWriter() as writer:
+            await writer.start()
             reference = asyncio.create_task(sleeping_client(url))
-            ended = await asyncio.gather(*(one(i, live) for i in range(sessions)))
-            return [played for played in ended if played is not None], await reference
+            ended = await asyncio.gather(*(one(i, live, writer) for i in range(sessions)))
+            played.extend(p for p in ended if p is not None)
+            references.append(await reference)
 
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
-        played, reference = runner.run(together())
+        runner.run(together())
+    reference, = references
     timings = [certificate(p, SESSION_RATE_HZ, None) for p in played]
     return Ran(
         np.asarray([late_ns for p in played for late_ns in p.late_ns]) / NS_PER_MS,
@@ -102,12 +142,6 @@ def play_many(url: str, sessions: int, folder: Path) -> Ran:
         max((t.loop_lag_max_ms or 0.0 for t in timings), default=0.0),
         max((t.detection_behind_ms or 0.0 for t in timings), default=0.0),
         sum(t.void for t in timings), sessions - len(played), reference)
-
-
-def write(played: Played, path: Path) -> None:
-    """The recording, as a run writes it."""
-    model = heard_track(played, SESSION_RATE_HZ)
-    write_wav_pcm16(path, np.column_stack([played.user, model]), SESSION_RATE_HZ)
 
 
 async def sleeping_client(url: str) -> np.ndarray:
@@ -208,8 +242,9 @@ def main() -> int:
     rows: list[dict[str, object]] = []
     with (started() as url,
           tempfile.TemporaryDirectory(prefix="bench-realtime-") as folder):
+        work = one_case(Path(folder) / "suite")
         for sessions in options.sessions:
-            rows += lateness_rows(sessions, [play_many(url, sessions, Path(folder))
+            rows += lateness_rows(sessions, [play_many(url, sessions, work, Path(folder) / "run")
                                              for _ in range(options.repeats)])
             loads.append(load_average() or 0.0)
         if options.rounds:

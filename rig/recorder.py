@@ -15,6 +15,7 @@ from audio.buffers import Float32
 from audio.files import atomic_write_text, sha256_file, write_flac_pcm16, write_wav_pcm16
 from audio.timebase import SESSION_RATE_HZ, n_to_s, ns_to_s, s_to_ns
 from probes.manifest import Case, Stream, TurnAudio, WindowSpec
+from rig.clock import ClockKind
 from rig.orchestrator import Played
 from rig.playout import Arrival, Placement, place, render
 from rig.record import (
@@ -81,25 +82,25 @@ def certificate(played: Played, rate_hz: int,
 
 
 def write_session(
-    run: RunFolder, case: Case, stream: Stream, trial: int, seed: int, adapter: Adapter,
-    played: Played, clock: str,
+    run: RunFolder, case: Case, stream: Stream, trial: int, seed: int, adapter: AdapterFacts,
+    played: Played, clock: ClockKind,
 ) -> SessionRecord:
     """Write the three files of one session and return the record. Nothing is written when the
     timing certificate says `void`: such a session is discarded and run again."""
     windows = absolute_windows(case, played.turn2_onset_n)
-    timing = certificate(played, adapter.capabilities.output_rate_hz,
-                         (s_to_ns(windows.scored.start_s), s_to_ns(windows.scored.end_s)))
+    output_rate_hz: int = adapter.capabilities["output_rate_hz"]
+    timing = certificate(played, output_rate_hz, (s_to_ns(windows.scored.start_s),
+                                                  s_to_ns(windows.scored.end_s)))
     stereo_path = run.stereo_path(case.case_id, trial)
     arrivals_path = run.arrivals_path(case.case_id, trial)
-    model = heard_track(played, adapter.capabilities.output_rate_hz)
+    model = heard_track(played, output_rate_hz)
     received_n = sum(len(chunk) for chunk in played.received)
     stereo_sha256 = arrivals_sha256 = "0" * 64
     if not timing.void:
         write_wav_pcm16(stereo_path, np.column_stack([played.user, model]), SESSION_RATE_HZ)
         stereo_sha256 = sha256_file(stereo_path)
         if received_n:
-            write_flac_pcm16(arrivals_path, np.concatenate(played.received),
-                             adapter.capabilities.output_rate_hz)
+            write_flac_pcm16(arrivals_path, np.concatenate(played.received), output_rate_hz)
             arrivals_sha256 = sha256_file(arrivals_path)
         else:
             arrivals_path.unlink(missing_ok=True)
@@ -111,8 +112,8 @@ def write_session(
             probe=case.probe, probe_id=case.probe_id, level=case.level,
             expected_action=case.expected_action, params=case.params,
             target_text=case.target_text),
-        adapter=adapter_facts(adapter),
-        clock="virtual" if clock == "virtual" else "real",
+        adapter=adapter,
+        clock=clock,
         seed=seed,
         recorded_n=len(played.user),
         turns=(_played_turn("turn1", stream.turn1, 0),
@@ -125,7 +126,7 @@ def write_session(
         stereo=AudioFile(path=stereo_path.name, sha256=stereo_sha256, rate_hz=SESSION_RATE_HZ,
                          frames_n=len(played.user)),
         arrivals=(AudioFile(path=arrivals_path.name, sha256=arrivals_sha256,
-                            rate_hz=adapter.capabilities.output_rate_hz, frames_n=received_n)
+                            rate_hz=output_rate_hz, frames_n=received_n)
                   if received_n else None),
         timing=timing,
     )

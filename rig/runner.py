@@ -23,6 +23,7 @@ from audio.vad import VadSettings
 from probes.manifest import Case, Stream, SuiteInfo
 from probes.render import load_built
 from rig.clock import ClockKind, loop_factory, punctual, utc_now
+from rig.handover import SessionWriter
 from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
 from rig.live import LiveDetection
 from rig.orchestrator import play
@@ -146,10 +147,12 @@ def play_job(job: Job) -> Outcome:
         return runner.run(play_job_async(job))
 
 
-async def play_job_async(job: Job, live: LiveDetection | None = None) -> Outcome:
+async def play_job_async(job: Job, live: LiveDetection | None = None,
+                         writer: SessionWriter | None = None) -> Outcome:
     """Play one case on the running loop and write its files; trouble becomes an outcome.
 
-    In real time files are read and written beside the loop, on which other sessions run.
+    In real time files are read beside the loop, on which other sessions run, and written by
+    `writer`.
     """
     started = utc_now()
     adapter = registry.create(job.adapter, job.settings)
@@ -164,15 +167,16 @@ async def play_job_async(job: Job, live: LiveDetection | None = None) -> Outcome
         played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live)
     except InfrastructureError as error:
         return Outcome("infra_error", str(error), started, utc_now())
-    if job.clock == "virtual":
-        record = write_session(job.run, case, job.stream, job.trial, seed, adapter, played,
-                               job.clock)
+    facts = adapter_facts(adapter)
+    if writer is None:
+        timing = write_session(job.run, case, job.stream, job.trial, seed, facts, played,
+                               job.clock).timing
+        void_reason = timing.void_reason if timing.void else None
     else:
-        record = await asyncio.to_thread(write_session, job.run, case, job.stream, job.trial,
-                                         seed, adapter, played, job.clock)
-    if record.timing.void:
-        return Outcome("void", record.timing.void_reason, started, utc_now())
-    return Outcome("done", None, started, utc_now())
+        written = await writer.write(job.run, case, job.stream, job.trial, seed, facts, played)
+        void_reason = written.void_reason
+    status: Status = "done" if void_reason is None else "void"
+    return Outcome(status, void_reason, started, utc_now())
 
 
 def job_plan(job: Job) -> Plan:
@@ -372,14 +376,15 @@ class _Player:
             async with booking:
                 return await asyncio.to_thread(self._book, job, outcome)
 
-        async def work(live: LiveDetection) -> None:
+        async def work(live: LiveDetection, writer: SessionWriter) -> None:
             for job in jobs:
                 tries = 0
-                while await book(job, await play_job_async(job, live)):
+                while await book(job, await play_job_async(job, live, writer)):
                     tries += 1
                     await asyncio.sleep(2.0**tries)
 
-        with LiveDetection() as live:
+        with LiveDetection() as live, SessionWriter() as writer:
+            await writer.start()
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._request.jobs, len(todo))):
-                    group.create_task(work(live))
+                    group.create_task(work(live, writer))

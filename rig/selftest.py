@@ -175,20 +175,21 @@ def run(
                 break
         return scenario, found, None
 
-    async def all_rounds() -> list[_Outcome]:
-        outcomes: list[_Outcome] = []
+    outcomes: list[_Outcome] = []
+
+    async def all_rounds() -> None:
+        # Nothing is returned: asyncio.Runner writes a result out as text, which takes seconds.
         with LiveDetection() as live:
             for number in range(1, rounds + 1):
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(one(scenario, number, live)) for scenario in chosen]
-                outcomes += [task.result() for task in tasks]
-        return outcomes
+                outcomes.extend(task.result() for task in tasks)
 
     plan(chosen[0])  # synthesised before anything runs on the clock
     with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
-        played = runner.run(all_rounds())
+        runner.run(all_rounds())
     tested: list[Meeting] = []
-    for number, (scenario, found, problem) in enumerate(played):
+    for number, (scenario, found, problem) in enumerate(outcomes):
         result = (Meeting(scenario, (), None, problem) if found is None
                   else measure(scenario, found, folder / f"{number}.wav", keep_void=keep_void))
         tested.append(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -48,6 +49,12 @@ def result(future: Future[T]) -> T:
     """Like `future.result()`. Raises `InfrastructureError` when the process has died."""
     with _dead_worker():
         return future.result()
+
+
+async def awaited(future: Future[T]) -> T:
+    """Like `await`. Raises like `result`."""
+    with _dead_worker():
+        return await asyncio.wrap_future(future)
 
 
 @contextmanager

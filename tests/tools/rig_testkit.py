@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -198,6 +199,11 @@ def heed_interrupts() -> None:
     """`preexec_fn` of a child that will get Ctrl-C: where tests run in the background (`... &` in a
     script) SIGINT is ignored, and a child inherits that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_this_process(*_: object) -> None:
+    """As an out-of-memory killer would. By name, so that it can be sent to a process."""
+    os._exit(1)
 
 
 def ledger(run: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from probes.render import load_built
 from rig.orchestrator import Played
 from rig.playout import Arrival, place, render
 from rig.record import AudioEvent
-from rig.recorder import absolute_windows, heard_track, write_session
+from rig.recorder import absolute_windows, adapter_facts, heard_track, write_session
 from rig.store import RunFolder
 
 CASE = "R1-C1-1-L2"
@@ -41,8 +41,8 @@ def write(tiny_suite: Path, tmp_path: Path) -> Any:
     case, = (c for c in built.cases if c.case_id == CASE)
     run = RunFolder(tmp_path / "run")
     run.rec_dir.mkdir(parents=True)
-    adapter = kit.stub(kit.nothing, capabilities=Capabilities(full_duplex=True,
-                                                              persona_prompt=True))
+    adapter = adapter_facts(kit.stub(kit.nothing, capabilities=Capabilities(
+        full_duplex=True, persona_prompt=True)))
 
     def call(session: Played) -> tuple[RunFolder, Any]:
         return run, write_session(run, case, built.streams[case.stream_id], 1, 7, adapter, session,
