@@ -122,7 +122,7 @@ def json_object(content: str) -> dict[str, Any]:
     if len(content) > MAX_CHARS:
         raise AnswerRefused(Rejection("answer_json", f"expected at most {MAX_CHARS} characters, "
                                       f"got {len(content)}"))
-    text = content.strip().removeprefix("\ufeff")
+    text = content.strip(" \t\r\n\ufeff")
     if fenced := _FENCED.fullmatch(text):
         text = fenced.group(1)
     try:
