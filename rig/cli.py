@@ -21,6 +21,8 @@ from rig.guard import name_conflict
 _COMMANDS = {
     "demo": ("rig.commands.demo", "The whole job on the built-in agents, with nothing to set up."),
     "generate": ("rig.commands.generate", "Have a language model write conversations for a suite."),
+    "new-suite": ("rig.commands.new_suite", "Write a small suite of your own, to be changed."),
+    "schema": ("rig.commands.schema", "JSON Schemas of the files that you write or read."),
     "build": ("rig.commands.build", "Validate a suite and render its user audio."),
     "run": ("rig.commands.run", "Play the cases of a built suite against a system."),
     "inspect": ("rig.commands.inspect", "Show one case: spans, window, numbers, verdict."),

@@ -35,7 +35,7 @@ MAX_LINE_BYTES = 1_000_000
 class RescoreLine(BaseModel):
     """One line of the manifest (contract: "Manifest for recordings that others made")."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     wav: Annotated[str, Field(min_length=1)]
