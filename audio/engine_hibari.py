@@ -1,4 +1,5 @@
-"""hibari-tts: the built-in engine. One natural US English voice, its weights in the wheel.
+"""hibari-tts: the built-in engine. One natural US English voice, its weights in the wheel, and the
+voices of `voice_bank` made of it inside its own synthesis.
 
 What is done differently from `Hibari.__call__`, and why:
 
@@ -32,6 +33,8 @@ from audio.errors import InputError, SynthesisError
 from audio.spoken_text import mark_letter_a
 from audio.suggest import unknown_name
 from audio.timebase import s_to_n
+from audio.voice_bank import BANK, BANK_VERSION, BASE, VOICES
+from audio.voice_transform import Frames, Shift, transform
 
 RATE_HZ = 24_000
 SENTENCE_PAUSE_S = 0.35
@@ -65,9 +68,7 @@ class HibariEngine:
     def voices(self) -> tuple[str, ...]:
         """The voices that the install brings along. Others of hibari can be named once their
         files lie in its cache; nothing is downloaded here."""
-        from hibari.voices import VOICES
-
-        return tuple(name for name, voice in VOICES.items() if voice.get("bundled"))
+        return VOICES
 
     def synthesize(self, text: str, voice: str, seed: int) -> Float32:
         """Speak normalised `text`; float32 mono at 24 kHz with silence around it.
@@ -77,10 +78,11 @@ class HibariEngine:
                 long for the model.
             SynthesisError: nothing to say, a sign the model does not know, speech cut off.
         """
-        model = self._model(voice)
+        shift = BANK.get(voice)
+        model = self._model(voice if shift is None else BASE)
         rng = np.random.default_rng(seed)
         parts = [
-            self._sentence(model, sentence, rng)
+            self._sentence(model, sentence, rng, shift)
             for sentence in model.split_sentences(mark_letter_a(text, _LETTER_A))
         ]
         if not parts:
@@ -91,7 +93,7 @@ class HibariEngine:
         """What the manifest says about the engine: versions and the hash of its weights."""
         from hibari.voices import voice_path
 
-        weights = Path(voice_path(self.voices()[0], download_missing=False))
+        weights = Path(voice_path(BASE, download_missing=False))
         return {
             "name": self.name,
             "version": self.version,
@@ -100,20 +102,22 @@ class HibariEngine:
             "fft": f"numpy {metadata.version('numpy')}",
             "licence": "Apache-2.0",
             "setting_sentence_pause_s": str(SENTENCE_PAUSE_S),
+            "setting_voice_bank": BANK_VERSION,
         }
 
     def _model(self, voice: str) -> Any:
         if voice not in self._loaded:
             from hibari import Hibari, dsp
-            from hibari.voices import VOICES, voice_path
+            from hibari.voices import VOICES as TRAINED
+            from hibari.voices import voice_path
 
-            if voice not in VOICES:
-                raise unknown_name("voice of hibari", voice, VOICES)
+            if voice not in TRAINED:
+                raise unknown_name("voice of hibari", voice, (*TRAINED, *BANK))
             try:
                 voice_path(voice, download_missing=False)
             except FileNotFoundError as error:
                 raise InputError.expected(
-                    f"a voice that is on this machine ({', '.join(self.voices())})",
+                    f"a voice that is on this machine ({BASE}, {min(BANK)} to {max(BANK)})",
                     got=f"{voice}, whose file {error} is missing", where="hibari",
                 ) from error
             # Looked up by name at every call, so this holds from here on.
@@ -121,7 +125,9 @@ class HibariEngine:
             self._loaded[voice] = Hibari(voice=voice, threads=1)
         return self._loaded[voice]
 
-    def _sentence(self, model: Any, sentence: str, rng: np.random.Generator) -> Float32:
+    def _sentence(
+        self, model: Any, sentence: str, rng: np.random.Generator, shift: Shift | None
+    ) -> Float32:
         phonemes: str = model.g2p(sentence, normalize_text=False)
         unknown = sorted(set(phonemes) - set(model.vocab))
         if not phonemes or unknown:
@@ -134,12 +140,28 @@ class HibariEngine:
                 f"sentences of at most {MAX_PHONEMES} phonemes", got=len(phonemes),
                 where=f"hibari: {sentence[:60]!r}",
             )
-        samples: Float32 = model.from_ids(model.ids(phonemes), rng=rng)
+        ids = model.ids(phonemes)
+        samples: Float32 = (model.from_ids(ids, rng=rng) if shift is None else
+                            _shifted(model, ids, rng, shift))
         samples = drop_end_noise(samples, RATE_HZ)
         edges = measure_edges(samples, RATE_HZ)
         if samples.size - edges.end_n < s_to_n(MARGIN_MS / 1000, RATE_HZ):
             raise SynthesisError(f"hibari: speech runs into the end of the audio: {sentence!r}")
         return samples
+
+
+def _shifted(model: Any, ids: list[int], rng: np.random.Generator, shift: Shift) -> Float32:
+    """`Hibari.from_ids` with the network's frames transformed before they are made sound."""
+    from hibari import dsp
+
+    given = model.sess.run(None, {"ids": np.asarray([ids], np.int64),
+                                  "speed": np.ones(1, np.float32)})
+    frames = Frames(*(array[0] for array in given))
+    pulses = dsp.stft(dsp.pulses(frames.f0_hz), frames.harmonic.shape[1])
+    new = transform(frames, pulses, shift)
+    samples: Float32 = dsp.synth(new.harmonic, new.turn, new.noise, new.free, new.phase,
+                                 new.f0_hz, rng)
+    return samples
 
 
 def _join(parts: list[Float32]) -> Float32:

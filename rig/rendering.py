@@ -17,9 +17,13 @@ def _engine(name: str) -> synthesis.Engine:
 
 @dataclass(frozen=True, slots=True)
 class EngineRenderer:
-    """Implements `probes.segments.SegmentRenderer`. Holds a name; each process loads its own."""
+    """Implements `probes.segments.SegmentRenderer`. Holds names; each process loads its own.
+
+    With `voice` every conversation is spoken by that one.
+    """
 
     name: str
+    voice: str | None = None
 
     @property
     def engine(self) -> Mapping[str, str]:
@@ -31,7 +35,13 @@ class EngineRenderer:
 
     @property
     def voices(self) -> tuple[str, ...]:
-        return _engine(self.name).voices()
+        return _engine(self.name).voices() if self.voice is None else (self.voice,)
+
+    def require_voice(self) -> None:
+        """Raises `InputError` where the engine has no such voice, before anything is rendered."""
+        speech = _engine(self.name)
+        if self.voice is not None and self.voice not in speech.voices():
+            speech.synthesize("Hello.", self.voice, 0)
 
     def render(self, text: str, voice: str, seed: int) -> RenderedSegment:
         return synthesis.render_segment(text, _engine(self.name), voice, seed)

@@ -23,6 +23,8 @@ from rig.settings import default_jobs
 @click.argument("suite", metavar="SUITE")
 @click.option("--tts", default=DEFAULT_ENGINE, show_default=True, metavar="ENGINE",
               help="Speech engine.")
+@click.option("--voice", metavar="NAME", help="One voice for every conversation. Default: all of "
+              "the engine's, one a conversation.")
 @click.option("--out", type=click.Path(path_type=Path), help="Suite folder. Default: "
               "suites/SUITE.")
 @click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Only cases of this "
@@ -32,7 +34,7 @@ from rig.settings import default_jobs
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: the cores.")
 @click.option("--dry-run", is_flag=True, help="Validate and count; render nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(suite: str, tts: str, out: Path | None, levels: tuple[str, ...],
+def command(suite: str, tts: str, voice: str | None, out: Path | None, levels: tuple[str, ...],
             filter_expr: str | None, jobs: int | None, dry_run: bool, as_json: bool) -> int:
     """Validate a suite (its built-in name or its folder) and render the user's side: audio, word
     alignment, windows, manifest. What was rendered before is taken from the cache.
@@ -60,9 +62,11 @@ def command(suite: str, tts: str, out: Path | None, levels: tuple[str, ...],
             output.document(plan)
             return 0
         folder = out if out is not None else Path("suites") / Path(suite).name
+        renderer = EngineRenderer(tts, voice)
+        renderer.require_voice()
         with output.progress(f"render with {tts}", len(streams)) as progress:
             info = build_suite(
-                spec, folder, EngineRenderer(tts), select=cases, jobs=jobs or default_jobs(),
+                spec, folder, renderer, select=cases, jobs=jobs or default_jobs(),
                 progress=lambda done, total, label: progress.update(done, label, total=total))
     except GateError as error:
         for failure in error.failures:
