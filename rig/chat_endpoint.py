@@ -18,7 +18,13 @@ from audio.endpoint_rules import SECRET_MIN_CHARS, Redactor
 from audio.errors import InfrastructureError
 from rig import clock
 from rig.answer_cache import AnswerCache
-from rig.http_post import AnswerTooLargeError, HttpAnswer, TransportError, post
+from rig.http_post import (
+    AnswerTooLargeError,
+    HttpAnswer,
+    TransportError,
+    UntrustedPeerError,
+    post,
+)
 
 SENDS = 4
 """How often one request is sent at most, and the waits between (the judge of seed 002, appendix
@@ -132,6 +138,8 @@ class ChatEndpoint:
                               max_bytes=MAX_ANSWER_BYTES)
             except TransportError as error:
                 why = self._clean(str(error))
+            except UntrustedPeerError as error:
+                raise ChatEndpointError(str(error)) from None
             except AnswerTooLargeError as error:
                 raise ChatAnswerError("answer_envelope", str(error)) from None
             else:

@@ -25,6 +25,10 @@ class TransportError(InfrastructureError):
     """No answer came, or only a part of one: asking again may help."""
 
 
+class UntrustedPeerError(InfrastructureError):
+    """The server's certificate does not prove who it is; nothing was sent."""
+
+
 class AnswerTooLargeError(InfrastructureError):
     """The answer is longer than the limit; what came is thrown away."""
 
@@ -48,8 +52,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
     """Send `body` and read the answer, within `timeout_s` for everything after the name look-up.
 
     Raises `TransportError` for a connection that is refused, reset or silent and for an answer that
-    is cut off or no HTTP, `AnswerTooLargeError` for more than `max_bytes`. No message holds a
-    header.
+    is cut off or no HTTP, `UntrustedPeerError` for a certificate that is not trusted, and
+    `AnswerTooLargeError` for more than `max_bytes`. No message holds a header.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -76,8 +80,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
         raise TransportError(f"{where}: expected an answer within {timeout_s:g} s, got none "
                              "that was complete") from None
     except ssl.SSLCertVerificationError as error:
-        raise TransportError(f"{where}: expected a certificate that can be trusted, got: "
-                             f"{error.verify_message}") from None
+        raise UntrustedPeerError(f"{where}: expected a certificate that can be trusted, got: "
+                                 f"{error.verify_message}") from None
     except OSError as error:
         raise TransportError(f"{where}: expected an answer, got: "
                              f"{error.strerror or type(error).__name__}") from None

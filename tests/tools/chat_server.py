@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
 from probes.spec import Conversation
@@ -97,6 +99,8 @@ class ChatServer:
     """Listens on a free port of 127.0.0.1 while the block lasts."""
 
     script: Sequence[Step]
+    certificate: Path | None = None
+    """PEM file with key and certificate: then HTTPS is spoken."""
     received: list[Received] = field(default_factory=list)
     beyond: int = 0
 
@@ -105,6 +109,10 @@ class ChatServer:
         self._stop = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        if self.certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
         return self
@@ -117,7 +125,8 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def _take(self, request: Received) -> Step:
         with self._lock:

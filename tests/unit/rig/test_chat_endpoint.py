@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import socket
+import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -194,8 +197,6 @@ def test_what_is_no_http_at_all(tmp_path: Path) -> None:
                 peer.recv(65536)
                 peer.sendall(b"220 mail.example ESMTP\r\n")
 
-        import threading
-
         threads = [threading.Thread(target=serve) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -203,6 +204,51 @@ def test_what_is_no_http_at_all(tmp_path: Path) -> None:
             client.ask()
         for thread in threads:
             thread.join()
+
+
+# --- HTTPS -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 that nobody has signed, and its key."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("needs the program openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run([program, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj",
+                    "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+                    folder / "key.pem", "-out", folder / "cert.pem"], check=True,
+                   capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
+    return both
+
+
+def test_a_certificate_that_is_not_trusted_gets_neither_key_nor_request(
+        tmp_path: Path, certificate: Path) -> None:
+    with ChatServer([GOOD], certificate) as server:
+        client = Client(server.url, tmp_path / "cache", KEY)
+        with pytest.raises(ChatEndpointError, match="expected a certificate that can be trusted"):
+            client.ask()
+    assert (server.received, client.waits) == ([], [])
+
+
+def test_a_trusted_certificate_is_spoken_to(tmp_path: Path, certificate: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("cert.pem")))
+    with ChatServer([GOOD], certificate) as server:
+        assert Client(server.url, tmp_path / "cache", KEY).ask().content == "hello"
+    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_https_is_not_spoken_in_the_clear(play: Play, tmp_path: Path) -> None:
+    server, _ = play(GOOD)
+    client = Client(server.url.replace("http", "https"), tmp_path, KEY)
+    with pytest.raises(ChatEndpointError, match="given up after 4 sends"):
+        client.ask()
+    assert server.received == []
 
 
 # --- the run ends ----------------------------------------------------------------------------
