@@ -7,7 +7,6 @@ rule (for the statistics) and words that the next try can be told.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -25,7 +24,7 @@ MAX_REASONS = 8
 MAX_DETAIL_CHARS = 200
 """Ours: of any model's wording that is shown or told."""
 
-_FENCED = re.compile(r"```[A-Za-z0-9]*\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCE = "```"
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'})
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -82,11 +81,14 @@ def read_conversation(brief: Brief, content: str) -> Conversation:
     situation = plain(draft.situation)
     if not situation or not situation.isprintable():
         raise _shape("situation must be one line of printable text")
+    target = None if draft.target is None else plain(draft.target)
+    if target is not None and not (target.isascii() and target.isprintable()):
+        raise _shape("target must be plain ASCII words")
     append = draft.l4b_append
     return Conversation(
         id=brief.conversation_id, situation=situation, turn1=plain(draft.turn1),
         turn2={n: plain(draft.turn2[n]) for n in names},
-        target=None if draft.target is None else plain(draft.target),
+        target=target,
         l4b_append=None if append is None else Append(trigger=plain(append.trigger),
                                                       continuation=plain(append.continuation)))
 
@@ -122,9 +124,7 @@ def json_object(content: str) -> dict[str, Any]:
     if len(content) > MAX_CHARS:
         raise AnswerRefused(Rejection("answer_json", f"expected at most {MAX_CHARS} characters, "
                                       f"got {len(content)}"))
-    text = content.strip(" \t\r\n\ufeff")
-    if fenced := _FENCED.fullmatch(text):
-        text = fenced.group(1)
+    text = _unfenced(content.strip(" \t\r\n\ufeff"))
     try:
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -134,6 +134,16 @@ def json_object(content: str) -> dict[str, Any]:
         raise AnswerRefused(Rejection("answer_json", "expected one JSON object, got "
                                       f"{type(value).__name__}"))
     return value
+
+
+def _unfenced(text: str) -> str:
+    """The inside of a Markdown fence that begins and ends the text; else the text."""
+    first, newline, rest = text.partition("\n")
+    language = first.removeprefix(_FENCE).strip()
+    if (not newline or not first.startswith(_FENCE) or not rest.endswith(_FENCE)
+            or not (language.isalnum() or not language)):
+        return text
+    return rest.removesuffix(_FENCE)
 
 
 def plain(text: str) -> str:

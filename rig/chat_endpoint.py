@@ -40,6 +40,8 @@ MAX_MESSAGE_CHARS = 200
 _STOP = {401, 403, 404, 405, 407}
 """Key, address or permission are wrong: every further request would fail alike."""
 _AGAIN = {408, 425, 429}
+_NO_CREDIT = b"insufficient_quota"
+"""OpenAI's code for an account without credit: status 429, and waiting does not help."""
 
 
 class ChatEndpointError(InfrastructureError):
@@ -165,7 +167,7 @@ class ChatEndpoint:
         if 300 <= status < 400:
             raise ChatEndpointError(f"{where}: expected an answer, got status {status}: redirects "
                                     "are not followed; give the address itself")
-        if status in _STOP:
+        if status in _STOP or (status == 429 and _NO_CREDIT in answer.body):
             raise ChatEndpointError(what)
         if status in _AGAIN or status >= 500:
             return what

@@ -19,6 +19,8 @@ from audio.errors import InfrastructureError
 from rig.clock import Stopwatch
 
 _PIECE = 65536
+_HEAD_BYTES = 256 * 1024
+"""Ours: allowed for status and headers; `http.client` itself takes 100 headers of 64 KiB."""
 
 
 class TransportError(InfrastructureError):
@@ -66,16 +68,21 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
     where = f"{parts.scheme}://{parts.netloc}"
+    too_large = AnswerTooLargeError(f"{where}: expected an answer of at most {max_bytes} bytes, "
+                                    "got more")
     opened: socket.socket | None = None
     try:
         connection.connect()
         opened = connection.sock
-        connection.sock = _Timed(opened, watch, timeout_s)
+        # Chunks and headers of any kind come out of this allowance.
+        connection.sock = _Bounded(opened, watch, timeout_s, 2 * max_bytes + _HEAD_BYTES)
         connection.request("POST", parts.path or "/", body=body, headers={
             **headers, "Accept-Encoding": "identity", "Connection": "close"})
         answer = connection.getresponse()
         return HttpAnswer(answer.status, {k.lower(): v for k, v in answer.getheaders()},
-                          _read(answer, max_bytes, where))
+                          _read(answer, max_bytes))
+    except _TooMuchError:
+        raise too_large from None
     except TimeoutError:
         raise TransportError(f"{where}: expected an answer within {timeout_s:g} s, got none "
                              "that was complete") from None
@@ -94,31 +101,36 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
             opened.close()
 
 
-def _read(answer: http.client.HTTPResponse, max_bytes: int, where: str) -> bytes:
-    too_large = AnswerTooLargeError(f"{where}: expected an answer of at most {max_bytes} bytes, "
-                                    "got more")
+def _read(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
     if answer.length is not None and answer.length > max_bytes:
-        raise too_large
+        raise _TooMuchError
     pieces: list[bytes] = []
     size = 0
     while piece := answer.read(_PIECE):
         size += len(piece)
         if size > max_bytes:
-            raise too_large
+            raise _TooMuchError
         pieces.append(piece)
     if answer.length:
         raise http.client.IncompleteRead(b"", answer.length)
     return b"".join(pieces)
 
 
-class _Timed:
-    """A socket whose every operation shares one deadline: a peer that sends a byte now and then
-    would outlast any timeout of a single operation."""
+class _TooMuchError(Exception):
+    """More came than is wanted."""
 
-    def __init__(self, sock: socket.socket, watch: Stopwatch, timeout_s: float) -> None:
+
+class _Bounded:
+    """A socket whose every operation shares one deadline and one allowance of bytes: a peer that
+    sends a byte now and then would outlast any timeout of a single operation, and one that sends
+    headers or a chunk without end would fill the memory."""
+
+    def __init__(self, sock: socket.socket, watch: Stopwatch, timeout_s: float,
+                 allowed_bytes: int) -> None:
         self._sock = sock
         self._watch = watch
         self._timeout_s = timeout_s
+        self._allowed_bytes = allowed_bytes
 
     def _arm(self) -> None:
         left_s = self._timeout_s - self._watch.elapsed_s
@@ -132,20 +144,24 @@ class _Timed:
 
     def recv_into(self, buffer: Any) -> int:
         self._arm()
-        return self._sock.recv_into(buffer)
+        n = self._sock.recv_into(buffer)
+        self._allowed_bytes -= n
+        if self._allowed_bytes < 0:
+            raise _TooMuchError
+        return n
 
     def makefile(self, mode: str) -> io.BufferedReader:
         assert mode == "rb"
-        return io.BufferedReader(_TimedReader(self))
+        return io.BufferedReader(_BoundedReader(self))
 
     def close(self) -> None:
         """Does nothing: `http.client` closes before the body is read. `post` closes the socket."""
 
 
-class _TimedReader(io.RawIOBase):
+class _BoundedReader(io.RawIOBase):
     """The reading side, as the buffered reader of `http.client` wants it."""
 
-    def __init__(self, sock: _Timed) -> None:
+    def __init__(self, sock: _Bounded) -> None:
         super().__init__()
         self._sock = sock
 

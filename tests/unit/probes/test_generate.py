@@ -269,6 +269,10 @@ def test_pieces_come_in_the_order_of_the_structure() -> None:
     ("[" * 15_000, "answer_json", ""),
     ("1" * 10_000, "answer_json", ""),
     ("x" * (MAX_CHARS + 1), "answer_json", "at most 20000 characters"),
+    ("```" + "\n" * 15_000 + "x", "answer_json", "one JSON object"),
+    ("```" + "\n" * 15_000 + "```", "answer_json", "one JSON object"),
+    ("``````", "answer_json", "one JSON object"), ("```", "answer_json", "one JSON object"),
+    ("```a b\n{}\n```", "answer_json", "one JSON object"),
     ("```json\n{}\n``` done", "answer_json", "one JSON object"),
     ("{}", "answer_shape", "'situation': Field required"),
     (answer(R1A, notes="hm"), "answer_shape", "unknown key 'notes'"),
@@ -298,6 +302,17 @@ def test_hostile_answers(text: str, rule: str, why: str) -> None:
     assert rejection.detail.isprintable()
     assert len(rejection.detail) <= 200
     assert rejection.told
+
+
+@pytest.mark.parametrize("target", ["caf\u00e9", "one \x1b[2J"])
+def test_a_target_is_plain_words(target: str) -> None:
+    with pytest.raises(AnswerRefused, match="target must be plain ASCII words"):
+        read_conversation(brief("R6-B-1"), answer(R6B, target=target))
+
+
+@pytest.mark.parametrize("fenced", ["```\n{}\n```", "```JSON \r\n{}\r\n```", "```json\n{}```"])
+def test_a_fence_is_taken_off(fenced: str) -> None:
+    assert json_object(fenced) == {}
 
 
 def test_a_missing_append_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -188,22 +189,63 @@ def test_nobody_listens(tmp_path: Path) -> None:
             client.ask()
 
 
-def test_what_is_no_http_at_all(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def raw_server(answer: bytes, times: int) -> Iterator[str]:
+    """Reads a request and sends these bytes, so many times; gives the base URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", tmp_path)
+        def serve() -> None:
+            for _ in range(times):
+                with listener.accept()[0] as peer, contextlib.suppress(ConnectionError):
+                    peer.recv(65536)
+                    peer.sendall(answer)
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(65536):
+                        pass
 
-        def serve(_: float = 0.0) -> None:
-            with listener.accept()[0] as peer:
-                peer.recv(65536)
-                peer.sendall(b"220 mail.example ESMTP\r\n")
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        thread.join()
 
-        threads = [threading.Thread(target=serve) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        with pytest.raises(ChatEndpointError, match=r"cut off or damaged \(BadStatusLine\)"):
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@pytest.mark.parametrize(("answer", "why"), [
+    (b"220 mail.example ESMTP\r\n", "BadStatusLine"), (b"", "RemoteDisconnected"),
+    (b"HTTP/1.1 abc OK\r\n\r\n", "BadStatusLine"),
+    (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n", "HTTPException"),
+    (b"HTTP/1.1 200 OK\r\na: " + b"b" * 70_000 + b"\r\n\r\n", "LineTooLong"),
+    (CHUNKED + chunk(b"{"), "IncompleteRead"), (CHUNKED + b"zz\r\n", "IncompleteRead"),
+    (CHUNKED + b"ff\r\n{", "IncompleteRead")])
+def test_what_is_no_whole_http_answer_is_asked_for_again(tmp_path: Path, answer: bytes,
+                                                         why: str) -> None:
+    with raw_server(answer, 4) as url:
+        client = Client(url, tmp_path)
+        with pytest.raises(ChatEndpointError, match=f"{why}.*; given up after 4 sends"):
             client.ask()
-        for thread in threads:
-            thread.join()
+
+
+def test_an_answer_in_chunks_is_put_together(tmp_path: Path) -> None:
+    body = completion("hello")
+    whole = CHUNKED + chunk(body[:7]) + chunk(body[7:]) + b"0\r\n\r\n"
+    with raw_server(whole, 1) as url:
+        assert Client(url, tmp_path).ask().content == "hello"
+
+
+@pytest.mark.parametrize("answer", [
+    CHUNKED + chunk(b" " * 400_000) * 3, CHUNKED + b"-1\r\n" + b" " * 4_000_000,
+    b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1_100_000,
+    b"HTTP/1.1 100 Continue\r\n\r\n" * 120_000],
+    ids=["chunks", "negative chunk", "no length", "headers"])
+def test_what_has_no_end_is_cut_off(tmp_path: Path, answer: bytes) -> None:
+    with raw_server(answer, 1) as url, pytest.raises(
+            ChatAnswerError, match="expected an answer of at most 1048576 bytes, got more"):
+        Client(url, tmp_path).ask()
 
 
 # --- HTTPS -----------------------------------------------------------------------------------
@@ -252,6 +294,14 @@ def test_https_is_not_spoken_in_the_clear(play: Play, tmp_path: Path) -> None:
 
 
 # --- the run ends ----------------------------------------------------------------------------
+
+
+def test_an_account_without_credit_ends_the_run(play: Play) -> None:
+    body = {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
+    server, client = play(Step(json.dumps(body).encode(), 429))
+    with pytest.raises(ChatEndpointError, match=r"got 429: You exceeded your quota\."):
+        client.ask()
+    assert (server.beyond, client.waits) == (0, [])
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405])
