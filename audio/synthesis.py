@@ -12,19 +12,18 @@ machines the bytes may differ; `construction_key` holds there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
 from typing import Literal, Protocol
 
 import numpy as np
 
-from audio import edges
+from audio import edges, engines
 from audio.align import AlignedWord, align
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
 from audio.errors import AlignmentError, InputError, SynthesisError
 from audio.resample import resample
 from audio.spoken_text import normalise, words
-from audio.suggest import unknown_name
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 
 DEFAULT_ENGINE = "hibari"
@@ -33,14 +32,12 @@ DEFAULT_ENGINE = "hibari"
 FULL_SCALE = 32767 / 32768
 """The largest PCM16 sample: a rendering that reaches it has been clipped, or will be."""
 
-_ENGINES = {
-    "hibari": ("audio.engine_hibari", "HibariEngine"),
-    "espeak": ("audio.engine_espeak", "EspeakEngine"),
-}
-
 
 class Engine(Protocol):
-    """A speech engine. Loading is lazy: making one costs nothing, the first utterance does."""
+    """A speech engine. Loading is lazy: making one costs nothing, the first utterance does.
+
+    What may be relied on, licence and settings stand in `audio.engines`, to be read without it.
+    """
 
     @property
     def name(self) -> str:
@@ -60,8 +57,9 @@ class Engine(Protocol):
     def synthesize(self, text: str, voice: str, seed: int) -> Float32:
         """Speak normalised `text`: float32 mono in [-1, 1] at `sample_rate_hz`.
 
-        A pure function of its arguments on one machine. An engine without randomness ignores
-        the seed. Raises `InputError` for an unknown voice, `SynthesisError` when it fails.
+        A pure function of its arguments on one machine where the engine is `deterministic`. One
+        without randomness ignores the seed. Raises `InputError` for an unknown voice,
+        `SynthesisError` when it fails, `InfrastructureError` for trouble with a server.
         """
 
     def facts(self) -> dict[str, str]:
@@ -122,24 +120,25 @@ class RenderedSegment:
 
 def engine_names() -> tuple[str, ...]:
     """Every engine that can be asked for."""
-    return tuple(_ENGINES)
+    return tuple(engines.ENGINES)
 
 
-def engine(name: str) -> Engine:
+def engine(
+    name: str, settings: Mapping[str, str] | None = None, *, post: object = None
+) -> Engine:
     """The engine of that name; its module is imported now, its model at the first utterance.
 
+    Args:
+        name: one of `engine_names()`.
+        settings: as `audio.engines` lists them, as text.
+        post: what sends a request (`audio.engine_endpoint.Post`), for an engine that needs a
+            network.
+
     Raises:
-        InputError: no such engine (with the nearest name), or its package is not installed.
+        InputError: no such engine or setting (with the nearest name), a required setting or a
+            package that is missing.
     """
-    if name not in _ENGINES:
-        raise unknown_name("speech engine", name, _ENGINES)
-    module, attribute = _ENGINES[name]
-    try:
-        built: Engine = getattr(import_module(module), attribute)()
-    except ImportError as error:  # PackageNotFoundError is one too
-        raise InputError.expected(
-            "its package to be installed", got=str(error), where=f"speech engine {name}"
-        ) from error
+    built: Engine = engines.entry(name).build(settings or {}, post)
     return built
 
 

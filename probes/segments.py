@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from audio.buffers import Float32, Int16, float_to_pcm16
-from audio.errors import RigError, SynthesisError
+from audio.errors import InfrastructureError, RigError, SynthesisError
 from audio.files import atomic_write_text, read_channel, sha256_samples, write_wav_pcm16
 from audio.timebase import SESSION_RATE_HZ
 
@@ -158,9 +158,14 @@ class SegmentCache:
 
 
 def render_job(renderer: SegmentRenderer, job: SegmentJob) -> SpokenSegment:
-    """Render one segment and check what came. Raises `SynthesisError` that names the segment."""
+    """Render one segment and check what came.
+
+    Raises `SynthesisError` that names the segment, `InfrastructureError` for trouble with a server.
+    """
     try:
         out = renderer.render(job.text, job.voice, job.seed)
+    except InfrastructureError as error:
+        raise InfrastructureError(f"{job.label}: {error}") from error
     except RigError as error:
         raise SynthesisError(f"{job.label}: {error}") from error
     if out.samples.ndim != 1 or not out.samples.size or not np.isfinite(out.samples).all():

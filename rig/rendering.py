@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 from audio import align, synthesis
 from audio.synthesis import RenderedSegment
+from rig.speech_post import PatientPost
+
+Settings = tuple[tuple[str, str], ...]
+"""Names and values, as `audio.engines` lists them."""
 
 
 @functools.cache
-def _engine(name: str) -> synthesis.Engine:
-    return synthesis.engine(name)
+def _engine(name: str, settings: Settings = ()) -> synthesis.Engine:
+    return synthesis.engine(name, dict(settings), post=PatientPost())
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,11 @@ class EngineRenderer:
 
     name: str
     voice: str | None = None
+    settings: Settings = ()
 
     @property
     def engine(self) -> Mapping[str, str]:
-        return _engine(self.name).facts()
+        return _engine(self.name, self.settings).facts()
 
     @property
     def aligner(self) -> Mapping[str, str]:
@@ -35,13 +40,14 @@ class EngineRenderer:
 
     @property
     def voices(self) -> tuple[str, ...]:
-        return _engine(self.name).voices() if self.voice is None else (self.voice,)
+        return _engine(self.name, self.settings).voices() if self.voice is None else (self.voice,)
 
     def require_voice(self) -> None:
-        """Raises `InputError` where the engine has no such voice, before anything is rendered."""
-        speech = _engine(self.name)
+        """Raises `InputError` where the engine cannot be made as it is set, or has no such voice,
+        before anything is rendered."""
+        speech = _engine(self.name, self.settings)
         if self.voice is not None and self.voice not in speech.voices():
             speech.synthesize("Hello.", self.voice, 0)
 
     def render(self, text: str, voice: str, seed: int) -> RenderedSegment:
-        return synthesis.render_segment(text, _engine(self.name), voice, seed)
+        return synthesis.render_segment(text, _engine(self.name, self.settings), voice, seed)

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from audio import synthesis
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
 from audio.edges import MARGIN_MS, measure_edges
 from audio.engine_hibari import HibariEngine
+from audio.engines import ENGINES
 from audio.errors import AlignmentError, InputError, SynthesisError
 from audio.resample import resample
 from audio.synthesis import (
@@ -313,20 +314,21 @@ def test_attempts_must_be_positive(clean: Callable[[str], Float32]) -> None:
 
 def test_engines_by_name() -> None:
     assert DEFAULT_ENGINE in engine_names()
-    for name in engine_names():
+    for name in ("hibari", "espeak"):
+        assert name in engine_names()
         found = engine(name)
         assert found.name == name
         assert found.voices()
 
 
 def test_unknown_engine_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"expected one of espeak, hibari, got 'espek'; "
+    with pytest.raises(InputError, match=r"expected one of endpoint, espeak, .*got 'espek'; "
                                          r"did you mean 'espeak'\?"):
         engine("espek")
 
 
 def test_engine_whose_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(synthesis._ENGINES, "hibari", ("audio.no_such_module", "X"))
+    monkeypatch.setitem(ENGINES, "hibari", replace(ENGINES["hibari"], module="audio.no_such"))
     with pytest.raises(InputError, match="speech engine hibari: expected its package"):
         engine("hibari")
 
