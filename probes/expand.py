@@ -160,6 +160,12 @@ def variant_id(stream_id: str) -> str:
     return f"{stream_id}-L4b"
 
 
+def conversation_ids(suite: Suite, cases: Iterable[PlannedCase]) -> tuple[str, ...]:
+    """Ids of the conversations that some cases are made of, each once: what the gates judge before
+    `plan_streams` needs every text."""
+    return tuple(dict.fromkeys(suite.stream_of(c.role, c.probe, c.instance) for c in cases))
+
+
 def plan_streams(suite: Suite, cases: Iterable[PlannedCase]) -> tuple[PlannedStream, ...]:
     """The distinct streams that some cases need, in order of first use."""
     out: dict[str, PlannedStream] = {}

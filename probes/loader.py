@@ -92,7 +92,7 @@ def load_suite(name_or_dir: str | Path) -> Suite:
             conversations[conversation.id] = conversation
             item = f"conversation {conversation.id}"
             _note(origins, item, source, at)
-            for key in ("turn1", "target", "l4b_append"):
+            for key in ("turn1", "turn2", "target", "l4b_append"):
                 _note(origins, f"{item}.{key}", source, (*at, key))
             for key in ("trigger", "continuation"):
                 _note(origins, f"{item}.l4b_append.{key}", source, (*at, "l4b_append", key))

@@ -16,7 +16,13 @@ from audio.files import TEMP_PREFIX, atomic_write_text, sha256_samples, write_wa
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 from probes.assemble import Turn, assemble, check_audio, construction_sha256, speech_jobs
 from probes.built import BuiltSuite, construction_of_suite, load_built
-from probes.expand import PlannedCase, PlannedStream, expand, plan_streams
+from probes.expand import (
+    PlannedCase,
+    PlannedStream,
+    conversation_ids,
+    expand,
+    plan_streams,
+)
 from probes.gates import GateFailure, check_suite, require
 from probes.manifest import Case, Stream, SuiteInfo, TurnAudio
 from probes.segments import (
@@ -64,8 +70,8 @@ def build_suite(
     if not cases:
         raise InputError.expected("at least one case to build", got="none",
                                   where=show(suite.path))
+    require(check_suite(suite, conversation_ids(suite, cases)))
     streams = plan_streams(suite, cases)
-    require(check_suite(suite, dict.fromkeys(s.base_id for s in streams)))
 
     out = Path(out_dir)
     _claim(out)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 PROBLEM = "suite_rule"
 """Type of a problem whose context says at which key, below its model, it stands."""
@@ -28,6 +28,25 @@ class When:
     needs: tuple[str, ...] = ()
     refuses: tuple[str, ...] = ()
     hint: str = ""
+
+
+class EachOnce:
+    """For `Annotated`: no item of a list stands there twice."""
+
+    def __get_pydantic_core_schema__(self, source: Any,
+                                     handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(_each_once, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema,
+                                     handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "uniqueItems": True}
+
+
+def _each_once(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    for i, item in enumerate(items):
+        if item in items[:i]:
+            raise problem((i,), f"expected each item once, got {item!r} again")
+    return items
 
 
 def problem(at: Iterable[str | int], message: str) -> PydanticCustomError:

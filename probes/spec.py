@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from probes import names
 from probes.manifest import ActionName, LevelName
 from probes.roles import Role
-from probes.rules import When, problem
+from probes.rules import EachOnce, When
 from probes.specmodel import Instance, Label, Line, Name, Range, RoleId, SpecModel, ordered
 from probes.structure import ProbeStructure, ScoringRule, SegmentSpec, WindowRule
 
@@ -152,9 +152,9 @@ class Conversation(SpecModel):
 class MatchedAudio(SpecModel):
     """Probes and instances whose user audio is shared by several roles (appendix G.5)."""
 
-    roles: Annotated[tuple[RoleId, ...], Field(min_length=1)]
-    probes: Annotated[tuple[Label, ...], Field(min_length=1)]
-    instances: Annotated[tuple[Instance, ...], Field(min_length=1)]
+    roles: Annotated[tuple[RoleId, ...], Field(min_length=1), EachOnce()]
+    probes: Annotated[tuple[Label, ...], Field(min_length=1), EachOnce()]
+    instances: Annotated[tuple[Instance, ...], Field(min_length=1), EachOnce()]
 
 
 class SuiteFile(SpecModel):
@@ -165,16 +165,14 @@ class SuiteFile(SpecModel):
     version: Annotated[str, Field(pattern=names.VERSION, max_length=30)]
     title: str
     instances: Instance
-    levels: Annotated[tuple[LevelName, ...], Field(min_length=1)]
-    l0_instances: tuple[Instance, ...] = (1,)
+    levels: Annotated[tuple[LevelName, ...], Field(min_length=1), EachOnce()]
+    l0_instances: Annotated[tuple[Instance, ...], EachOnce()] = (1,)
     matched_audio: MatchedAudio | None = None
     turn1_target_s: Range
     words_per_second: Range
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(set(self.levels)) != len(self.levels):
-            raise problem(("levels",), "each level stands once")
         ordered(self.turn1_target_s, "turn1_target_s")
         ordered(self.words_per_second, "words_per_second")
         return self

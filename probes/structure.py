@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from audio.suggest import nearest
 from probes import names
 from probes.manifest import ActionName
-from probes.rules import When, problem
+from probes.rules import EachOnce, When, problem
 from probes.specmodel import Label, Name, Prose, Range, RoleId, Seconds, SpecModel, ordered
 
 Edge = Annotated[str, Field(pattern=names.EDGE, max_length=60)]
@@ -100,7 +100,7 @@ class ProbeStructure(SpecModel):
     delivery: DeliverySpec
     join_s: Seconds
     segments: Annotated[tuple[SegmentSpec, ...], Field(min_length=1, max_length=64)]
-    target_from: tuple[Name, ...] = ()
+    target_from: Annotated[tuple[Name, ...], EachOnce()] = ()
     scoring: Annotated[dict[ActionName, ScoringRule], Field(min_length=1)]
     l4b_variant: VariantSpec | None = None
 

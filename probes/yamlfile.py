@@ -30,6 +30,10 @@ MAX_DEPTH = 24
 Path_ = tuple[str | int, ...]
 M = TypeVar("M", bound=BaseModel)
 
+_PLAIN = {"tuple_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
+          "model_attributes_type": "a mapping"}
+"""What pydantic calls by names of Python."""
+_SIZE = re.compile(r"^\w+ should have (at (?:least|most) \d+ \w+).*$")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool",
                                                   "null")}
 
@@ -108,12 +112,13 @@ def read_yaml(path: Path) -> Located:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
+        if "'\\t'" in what:
+            what += " (write spaces instead of a tab)"
         where = f"{show(path)}:{mark.line + 1 if mark else 1}"
         raise InputError.expected("valid YAML", got=what.replace("\n", " "), where=where) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise InputError.expected("printable text", got=f"character U+{ord(error.character):04X}"
-                                  if isinstance(error.character, str) else error.reason,
+        raise InputError.expected("printable text", got=f"character U+{error.character:04X}",
                                   where=f"{show(path)}:{line}") from None
     finally:
         if loader is not None:
@@ -175,11 +180,10 @@ def _explain(model: type[BaseModel], problem: Any, at: Path_) -> str:
         return f"unknown key {str(at[-1])!r} in {_dotted(at[:-1])}" + nearest(
             str(at[-1]), _fields_at(model, at[:-1]))
     if problem["type"] == "missing":
-        return f"expected key {str(at[-1])!r} in {_dotted(at[:-1])}, got none"
-    got = repr(problem["input"])
-    if len(got) > 60:
-        got = got[:57] + "..."
-    wanted = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+        what = f"key {at[-1]!r}" if isinstance(at[-1], str) else f"item {at[-1] + 1}"
+        return f"expected {what} in {_dotted(at[:-1])}, got none"
+    got = _shown(problem["input"])
+    wanted = _SIZE.sub(r"\1", str(problem["msg"]).removeprefix("Input should be "))
     context = problem.get("ctx", {})
     if problem["type"] == PROBLEM:
         return f"{where}: {context['message']}"
@@ -188,9 +192,17 @@ def _explain(model: type[BaseModel], problem: Any, at: Path_) -> str:
     elif problem["type"] == "literal_error":
         known = re.findall(r"'([^']*)'", context["expected"])
         got += did_you_mean(str(problem["input"]), known) if known else ""
+    elif problem["type"] in _PLAIN:
+        wanted = _PLAIN[problem["type"]]
     elif problem["type"] == "string_type" and isinstance(problem["input"], bool | int | float):
         got += " (quote the text)"
     return f"{where}: expected {wanted}, got {got}"
+
+
+def _shown(value: Any) -> str:
+    """A value as YAML has it, shortened."""
+    got = repr(list(value) if isinstance(value, tuple) else value)
+    return got if len(got) <= 60 else got[:57] + "..."
 
 
 def _dotted(at: Path_) -> str:

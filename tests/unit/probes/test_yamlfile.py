@@ -99,7 +99,7 @@ roles:
 @pytest.mark.parametrize(("line", "message"), [
     ("turn1: no", r"x\.yaml:4: conversations\[0\]\.turn1: expected a valid string, got False"),
     ("turn1: 12:30", r"turn1: expected a valid string, got 750"),
-    ("turn1: [a]", r"turn1: expected a valid string, got \('a',\)"),
+    ("turn1: [a]", r"turn1: expected a valid string, got \['a'\]"),
 ])
 def test_yaml_words_that_are_not_text_are_refused(tmp_path: Path, line: str,
                                                   message: str) -> None:

@@ -1,0 +1,59 @@
+"""Every mistake of the table is told with file and line, by the command that a user types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from suite_mistakes import MISTAKES, Mistake
+
+from probes.newsuite import write_new_suite
+from rig import cli
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_new_suite("mine")
+    return Path("mine")
+
+
+def test_the_suite_is_right_before_it_is_changed(suite: Path) -> None:
+    assert cli.main(["build", str(suite), "--dry-run"]) == 0
+
+
+def test_the_table_has_no_mistake_twice() -> None:
+    assert len({m.what for m in MISTAKES}) == len(MISTAKES) > 60
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.what)
+def test_a_mistake_is_told_with_file_and_line(
+        suite: Path, mistake: Mistake, capsys: pytest.CaptureFixture[str]) -> None:
+    line = mistake.make(suite)
+    assert cli.main(["build", str(suite), "--dry-run"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith(f"rig: error: mine/{mistake.file}:{line}: "), message
+    for words in mistake.words:
+        assert words in message
+
+
+@pytest.mark.parametrize("name", ["suite.yaml", "roles.yaml", "probes.yaml", "grid.yaml"])
+def test_a_file_that_is_not_there(suite: Path, name: str,
+                                  capsys: pytest.CaptureFixture[str]) -> None:
+    (suite / name).unlink()
+    assert cli.main(["build", str(suite), "--dry-run"]) == 2
+    assert f"mine: expected a suite folder with {name}, got " in capsys.readouterr().err
+
+
+def test_a_file_of_conversations_with_another_ending(
+        suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (suite / "conversations" / "care.yaml").rename(suite / "conversations" / "care.yml")
+    assert cli.main(["build", str(suite), "--dry-run"]) == 2
+    assert "expected a file name that ends in .yaml, got care.yml" in capsys.readouterr().err
+
+
+def test_no_conversation_at_all(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (suite / "conversations").iterdir():
+        path.unlink()
+    assert cli.main(["build", str(suite), "--dry-run"]) == 2
+    assert "expected at least one case to build, got none" in capsys.readouterr().err
