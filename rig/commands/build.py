@@ -16,13 +16,15 @@ from probes.render import build_suite
 from rig.clock import Stopwatch
 from rig.console import Output
 from rig.rendering import EngineRenderer
-from rig.settings import default_jobs
+from rig.settings import default_jobs, key_values
 
 
 @click.command("build")
 @click.argument("suite", metavar="SUITE")
 @click.option("--tts", default=DEFAULT_ENGINE, show_default=True, metavar="ENGINE",
-              help="Speech engine.")
+              help="Speech engine; see `rig engines`.")
+@click.option("--tts-set", "tts_settings", multiple=True, metavar="KEY=VALUE", help="Setting of "
+              "the speech engine; may be repeated.")
 @click.option("--voice", metavar="NAME", help="One voice for every conversation. Default: all of "
               "the engine's, one a conversation.")
 @click.option("--out", type=click.Path(path_type=Path), help="Suite folder. Default: "
@@ -34,8 +36,9 @@ from rig.settings import default_jobs
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: the cores.")
 @click.option("--dry-run", is_flag=True, help="Validate and count; render nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(suite: str, tts: str, voice: str | None, out: Path | None, levels: tuple[str, ...],
-            filter_expr: str | None, jobs: int | None, dry_run: bool, as_json: bool) -> int:
+def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | None,
+            out: Path | None, levels: tuple[str, ...], filter_expr: str | None, jobs: int | None,
+            dry_run: bool, as_json: bool) -> int:
     """Validate a suite (its built-in name or its folder) and render the user's side: audio, word
     alignment, windows, manifest. What was rendered before is taken from the cache.
 
@@ -51,6 +54,8 @@ def command(suite: str, tts: str, voice: str | None, out: Path | None, levels: t
     if not cases:
         raise InputError.expected("at least one case to build", got="none", where=suite)
     judged = conversation_ids(spec, cases)
+    renderer = EngineRenderer(tts, voice, tuple(key_values(tts_settings, "--tts-set").items()))
+    renderer.require_voice()
     try:
         if dry_run:
             failures = check_suite(spec, judged)
@@ -62,8 +67,6 @@ def command(suite: str, tts: str, voice: str | None, out: Path | None, levels: t
             output.document(plan)
             return 0
         folder = out if out is not None else Path("suites") / Path(suite).name
-        renderer = EngineRenderer(tts, voice)
-        renderer.require_voice()
         with output.progress(f"render with {tts}", len(judged)) as progress:
             info = build_suite(
                 spec, folder, renderer, select=cases, jobs=jobs or default_jobs(),
