@@ -24,10 +24,10 @@ from probes.generate_answer import (
     gate_rejections,
     read_conversation,
 )
+from probes.generate_brief import Brief
 from probes.generate_prompt import (
     FALLBACK_FROM,
     TRIES,
-    Brief,
     Models,
     critic_body,
     temperature,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from probes.gates import check_candidate
-from probes.generate_prompt import Brief
+from probes.generate_brief import Brief
 from probes.spec import Append, Conversation, Suite
 from probes.specmodel import Line, SpecModel
 

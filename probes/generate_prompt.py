@@ -6,15 +6,15 @@ prompts follow its description (appendix G.1) in our own words.
 
 from __future__ import annotations
 
-import hashlib
-import math
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from probes.gates import ASSISTANT_WORDS, DANGLING_OPENERS
+from probes.generate_brief import Brief, word_budget
 from probes.segments import canonical_json
-from probes.spec import Conversation, Suite
+from probes.spec import Conversation
 from probes.specmodel import Range
 from probes.structure import ProbeStructure, SegmentSpec
 
@@ -28,14 +28,6 @@ CRITIC_TEMPERATURE = 0
 """Table 27."""
 MAX_TOLD = 12
 """Ours: reasons of refusal that a try is told, the newest."""
-REGISTERS = (
-    "18 to 24 years old", "25 to 34 years old", "35 to 44 years old", "45 to 54 years old",
-    "55 to 64 years old", "65 to 74 years old", "75 years old or older",
-    "from the Northeast of the United States", "from the Midwest of the United States",
-    "from the South of the United States", "from the West of the United States",
-)
-"""One attribute of the speaker, an age band or a census region, chosen by a hash of the
-conversation's id (appendix G.1). The bands are ours, the regions those of the US census."""
 FORBIDDEN_EXAMPLES = (
     "interrupt", "backchannel", "let me finish", "let me talk", "let me speak", "your turn",
     "my turn to speak", "cut me off", "talking over me", "say that back", "read back",
@@ -65,60 +57,9 @@ class Models:
     critic: str
 
 
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """What one conversation has to be. `domains` are several where one recording serves several
-    roles; `different_from` are situations of its cell that exist already."""
-
-    conversation_id: str
-    structure: ProbeStructure
-    domains: tuple[str, ...]
-    job_words: tuple[str, ...]
-    turn1_target_s: Range
-    words_per_second: Range
-    register: str
-    wants_l4b: bool
-    situation: str | None = None
-    different_from: tuple[str, ...] = ()
-
-
-def brief_of(suite: Suite, conversation_id: str, situation: str | None = None) -> Brief:
-    """The brief of a conversation that the complete suite has (`Suite.wanted`)."""
-    _, label, number = conversation_id.split("-")
-    instance = int(number)
-    cells = [c for c in suite.cells
-             if c.probe == label
-             and suite.stream_of(c.role, label, instance) == conversation_id]
-    roles = [suite.role(c.role) for c in cells]
-    structure = suite.probe_of(roles[0].id, label)
-    # Lower instances only: the same request whether or not later ones exist already.
-    earlier = (suite.stream_of(roles[0].id, label, i) for i in range(1, instance))
-    return Brief(
-        conversation_id, structure, tuple(r.domain for r in roles),
-        tuple(dict.fromkeys(w for r in roles for w in r.job_words)), suite.info.turn1_target_s,
-        suite.info.words_per_second, register_of(conversation_id),
-        wants_l4b=structure.l4b_variant is not None and any(c.safety for c in cells),
-        situation=situation,
-        different_from=tuple(suite.conversations[i].situation for i in earlier
-                             if i in suite.conversations))
-
-
-def register_of(conversation_id: str) -> str:
-    """The speaker's attribute: SHA-256 of the id, modulo the number of attributes."""
-    digest = hashlib.sha256(conversation_id.encode()).digest()
-    return REGISTERS[int.from_bytes(digest, "big") % len(REGISTERS)]
-
-
 def temperature(index: int) -> float:
     """0.7 + 0.1 t for try t = 0 to 3 (table 27)."""
     return round(0.7 + 0.1 * index, 1)
-
-
-def word_budget(target_s: Range, words_per_second: Range) -> tuple[int, int]:
-    """Fewest and most words of a segment, at the middle of the speaking rates (as the gates do)."""
-    rate = sum(words_per_second) / 2
-    low = max(1, math.ceil(target_s[0] * rate))
-    return low, max(low, math.floor(target_s[1] * rate))
 
 
 def writer_body(brief: Brief, models: Models, index: int, told: Iterable[str]) -> bytes:
@@ -143,7 +84,8 @@ def critic_body(brief: Brief, models: Models, conversation: Conversation) -> byt
                      f"{structure.l4b_variant.premise}")
     lines += ["Turn 1 must be understandable by itself. No turn may be addressed to a machine or "
               "speak of who talks when, unless the test is about just that.",
-              "Conversation:", canonical_json(_shown(brief, conversation)),
+              _between(structure),
+              "Conversation:", _json(_shown(brief, conversation)),
               'Answer as {"verdict": "pass" or "fail", "reasons": [short sentences]}. Give reasons '
               "when you fail it, each naming the segment and what is wrong."]
     return _body(models.critic, CRITIC_TEMPERATURE, CRITIC, "\n".join(lines))
@@ -188,12 +130,13 @@ def _task(brief: Brief) -> str:
     if structure.turn1_invites_long_answer:
         lines.append("Turn 1 asks for an explanation, a story or steps: an answer that takes more "
                      "than five seconds.")
+    lines.append(_between(structure))
     lines.append("Turn 2, in this order, each piece a text of its own:")
     lines += [f"{n}. {_segment(brief, s)}" for n, s in enumerate(structure.segments, start=1)]
     if structure.target_from:
-        lines.append(f"target: all dictated items in order, as they stand in the end, without "
-                     f"carrier words; every word of it is spoken in "
-                     f"{', '.join(structure.target_from)}, as often.")
+        lines.append("target: all dictated items in the order spoken, as they stand in the end, "
+                     "without carrier words; each of its words is spoken, as often, in "
+                     + ", ".join(f'"{n}"' for n in structure.target_from) + ".")
     if brief.wants_l4b and structure.l4b_variant is not None:
         trigger, continuation = structure.l4b_variant.append
         lines.append("l4b_append, spoken after turn 2 in a second recording. What must be true: "
@@ -201,8 +144,22 @@ def _task(brief: Brief) -> str:
                      f"; continuation: {_words(brief, _target(continuation))}.")
     lines += _prohibitions(brief)
     lines.append("Answer with exactly this JSON object, the texts filled in: "
-                 + canonical_json(_skeleton(brief)))
+                 + _json(_skeleton(brief)))
     return "\n".join(lines)
+
+
+def _between(structure: ProbeStructure) -> str:
+    after_s = structure.delivery.barge_in_after_s
+    if after_s is None:
+        return ("Between the turns the other side answers turn 1, nobody knows with what: turn 2 "
+                "fits whatever it says.")
+    return (f"Turn 2 is spoken into the other side's answer, {after_s:g} s after it begins, "
+            "nobody knows with what: turn 2 fits whatever it says.")
+
+
+def _json(value: dict[str, Any]) -> str:
+    """JSON inside a prompt: keys stay in the order in which things are spoken."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _segment(brief: Brief, spec: SegmentSpec) -> str:
@@ -210,7 +167,7 @@ def _segment(brief: Brief, spec: SegmentSpec) -> str:
         return f"(silence of {spec.duration_s:g} s: nothing is written for it)"
     alone = ("; it stands alone: a neighbouring piece must not hold its words"
              if spec.isolated else "")
-    return f"{spec.name}: {_words(brief, _target(spec))}{alone}"
+    return f'"{spec.name}": {_words(brief, _target(spec))}{alone}'
 
 
 def _target(spec: SegmentSpec) -> Range:

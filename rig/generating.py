@@ -15,7 +15,8 @@ from audio.files import atomic_write_bytes, atomic_write_text
 from probes.gates import check_prompts, require
 from probes.generate import Outcome, Reply, conversation_yaml, conversations_of, write_conversation
 from probes.generate_answer import AnswerRefused, Rejection
-from probes.generate_prompt import Models, brief_of
+from probes.generate_brief import brief_of
+from probes.generate_prompt import Models
 from probes.loader import load_suite
 from probes.spec import Conversation, Suite
 from probes.yamlfile import show

@@ -39,17 +39,13 @@ from probes.generate_answer import (
     json_object,
     read_conversation,
 )
+from probes.generate_brief import REGISTERS, Brief, brief_of, register_of, word_budget
 from probes.generate_prompt import (
     FORBIDDEN_EXAMPLES,
     MAX_TOLD,
-    REGISTERS,
-    Brief,
     Models,
-    brief_of,
     critic_body,
-    register_of,
     temperature,
-    word_budget,
     writer_body,
 )
 from probes.loader import load_suite
@@ -153,13 +149,13 @@ def test_every_cell_says_all_that_its_gates_and_critic_hold_against_it() -> None
         assert structure.event in text
         for spec in structure.segments:
             if spec.kind == "speech":
-                assert re.search(rf"^\d\. {spec.name}: \d+ to \d+ words", text, re.M), spec.name
+                assert re.search(rf'^\d\. "{spec.name}": \d+ to \d+ words', text, re.M), spec.name
             else:
                 assert f"silence of {spec.duration_s:g} s" in text
         for word in (*brief.job_words, *ASSISTANT_WORDS):
             assert word in text
         skeleton = json.loads(text[text.rindex("filled in: ") + len("filled in: "):])
-        assert list(skeleton["turn2"]) == sorted(s.name for s in structure.speech)
+        assert list(skeleton["turn2"]) == [s.name for s in structure.speech]
         assert ("target" in skeleton) == bool(structure.target_from)
         assert ("l4b_append" in skeleton) == (conversation_id.startswith("R2-B"))
         judged = user(critic_body(brief, MODELS, BUILTIN.conversations[conversation_id]))
@@ -184,6 +180,16 @@ def test_only_earlier_instances_of_the_cell_are_to_differ_from() -> None:
     assert brief_of(BUILTIN, "R1-A-3").different_from == tuple(situations)
     assert brief_of(without("R1-A-1"), "R1-A-3").different_from == (situations[1],)
     assert brief_of(BUILTIN, "R1-A-1").different_from == ()
+
+
+@pytest.mark.parametrize(("conversation_id", "said"), [
+    ("R1-C3-1", "spoken into the other side's answer, 3 s after it begins"),
+    ("R8-B-1", "spoken into the other side's answer, 2 s after it begins"),
+    ("R1-A-1", "Between the turns the other side answers turn 1")])
+def test_what_happens_between_the_turns_is_told(conversation_id: str, said: str) -> None:
+    brief = brief_of(BUILTIN, conversation_id)
+    assert said in user(writer_body(brief, MODELS, 0, ()))
+    assert said in user(critic_body(brief, MODELS, BUILTIN.conversations[conversation_id]))
 
 
 def test_a_given_situation_is_told() -> None:
