@@ -50,7 +50,8 @@ def brief_of(suite: Suite, conversation_id: str, situation: str | None = None) -
     roles = [suite.role(c.role) for c in cells]
     structure = suite.probe_of(roles[0].id, label)
     # Lower instances only: the same request whether or not later ones exist already.
-    earlier = (suite.stream_of(roles[0].id, label, i) for i in range(max(1, instance - MAX_DIFFERENT), instance))
+    earlier = (suite.stream_of(roles[0].id, label, i)
+               for i in range(max(1, instance - MAX_DIFFERENT), instance))
     return Brief(
         conversation_id, structure, tuple(r.domain for r in roles),
         tuple(dict.fromkeys(w for r in roles for w in r.job_words)), suite.info.turn1_target_s,
