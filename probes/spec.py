@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,17 @@ from probes import names
 from probes.manifest import ActionName, LevelName
 from probes.roles import Role
 from probes.rules import EachOnce, When
-from probes.specmodel import Instance, Label, Line, Name, Range, RoleId, SpecModel, ordered
+from probes.specmodel import (
+    Instance,
+    Label,
+    Line,
+    Name,
+    Range,
+    RoleId,
+    SchemaVersion,
+    SpecModel,
+    ordered,
+)
 from probes.structure import ProbeStructure, ScoringRule, SegmentSpec, WindowRule
 
 __all__ = [
@@ -160,7 +170,7 @@ class MatchedAudio(SpecModel):
 class SuiteFile(SpecModel):
     """suite.yaml: what the suite is called and how its grid expands."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     name: Annotated[str, Field(pattern=names.SUITE_NAME, max_length=60)]
     version: Annotated[str, Field(pattern=names.VERSION, max_length=30)]
     title: str
@@ -181,28 +191,28 @@ class SuiteFile(SpecModel):
 class RolesFile(SpecModel):
     """roles.yaml: who the system under test is asked to be."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     roles: Annotated[tuple[Role, ...], Field(min_length=1)]
 
 
 class ProbesFile(SpecModel):
     """probes.yaml: how turn 2 is made, and which window each action is scored in."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     probes: Annotated[tuple[ProbeStructure, ...], Field(min_length=1)]
 
 
 class GridFile(SpecModel):
     """grid.yaml: which role meets which probe, and what should happen."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     cells: Annotated[tuple[Cell, ...], Field(min_length=1)]
 
 
 class ContradictionsFile(SpecModel):
     """contradictions.yaml: what the prompts of L4a and L4b add; needed by these levels only."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     l4a: tuple[Contradiction, ...] = ()
     l4b: tuple[SafetyContradiction, ...] = ()
 

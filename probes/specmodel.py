@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic_core import CoreSchema
 
 from probes import names
@@ -18,6 +25,16 @@ Label = Annotated[str, Field(pattern=names.PROBE_LABEL)]
 Prose = Annotated[str, Field(min_length=1, max_length=2000)]
 Line = Annotated[str, Field(max_length=600)]
 Instance = Annotated[int, Field(ge=1, le=99)]
+
+
+def _whole(value: Any) -> Any:
+    # Python takes true for 1; YAML and JSON Schema do not.
+    if isinstance(value, bool):
+        raise problem((), f"expected 1, got {value}")
+    return value
+
+
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_whole)]
 
 
 class SpecModel(BaseModel):
