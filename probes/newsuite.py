@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
-import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -35,10 +35,10 @@ def write_new_suite(folder: str | Path, name: str | None = None) -> tuple[str, t
     source = Path(str(resources.files("probes"))) / "suites" / EXAMPLE
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=target.parent))
+        part = target.parent / f"{TEMP_PREFIX}{secrets.token_hex(8)}"
+        part.mkdir()
         try:
             written = _fill(part, source, chosen)
-            part.chmod(0o755)
             # Replaces an empty folder and nothing else, in one step.
             part.rename(target)
         finally:
