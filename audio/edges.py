@@ -115,6 +115,17 @@ def trim(samples: Float32, rate_hz: int, edges: SpeechEdges | None = None) -> tu
     return out, start_n
 
 
+def active_windows(samples: Float32, rate_hz: int) -> NDArray[np.bool_]:
+    """Which windows are active, one every `HOP_MS`: window k lies at `[k, k + 5)` ms.
+
+    Single clicks count here, unlike in `measure_edges`. Raises as `measure_edges`.
+    """
+    level_db = measure_edges(samples, rate_hz).speech_level_db
+    window_n = max(1, round(rate_hz * WINDOW_MS / 1000))
+    hop_n = max(1, round(rate_hz * HOP_MS / 1000))
+    return _window_power(samples, window_n, hop_n) > 10 ** ((level_db - EDGE_BELOW_LEVEL_DB) / 10)
+
+
 def drop_end_noise(samples: Float32, rate_hz: int) -> Float32:
     """Cut off sound that comes after the speech and goes on to the last sample.
 
@@ -123,12 +134,10 @@ def drop_end_noise(samples: Float32, rate_hz: int) -> Float32:
     here, unlike in `measure_edges`. Without such an end the array is returned as it is.
     Raises as `measure_edges`.
     """
-    level_db = measure_edges(samples, rate_hz).speech_level_db
-    window_n = max(1, round(rate_hz * WINDOW_MS / 1000))
     hop_n = max(1, round(rate_hz * HOP_MS / 1000))
-    power = _window_power(samples, window_n, hop_n)
-    runs = _runs(power > 10 ** ((level_db - EDGE_BELOW_LEVEL_DB) / 10))
-    reach = power.size - round(END_NOISE_REACH_MS / HOP_MS)
+    active = active_windows(samples, rate_hz)
+    runs = _runs(active)
+    reach = active.size - round(END_NOISE_REACH_MS / HOP_MS)
     if runs[-1, 1] < reach:
         return samples
     apart = np.flatnonzero(runs[1:, 0] - runs[:-1, 1] >= END_NOISE_GAP_MS / HOP_MS)

@@ -229,6 +229,16 @@ def construction_key(
     }
 
 
+def construction_facts(engine_name: str) -> dict[str, str]:
+    """What else decides a segment, beside the engine's own facts: for caches and the manifest."""
+    return {
+        "cut": f"{edges.EDGE_BELOW_LEVEL_DB:g} dB below speech, margin {edges.MARGIN_MS:g} ms, "
+               f"fade {edges.FADE_MS:g} ms",
+        "gate": ", ".join(f"{name} {value:g}" for name, value in
+                          asdict(gate_of(engine_name)).items()),
+    }
+
+
 def _cut(raw: Float32, rate_hz: int, text: str, gate: Gate) -> tuple[Float32, float]:
     """24 kHz samples on the PCM16 grid between the speech edges, and seconds a character.
 

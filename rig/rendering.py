@@ -32,7 +32,8 @@ class EngineRenderer:
 
     @property
     def engine(self) -> Mapping[str, str]:
-        return _engine(self.name, self.settings).facts()
+        return {**_engine(self.name, self.settings).facts(),
+                **synthesis.construction_facts(self.name)}
 
     @property
     def aligner(self) -> Mapping[str, str]:
