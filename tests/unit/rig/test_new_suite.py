@@ -204,7 +204,7 @@ def test_new_suite_build_run_score(call_rig: Callable[..., Any], tmp_path: Path)
     for adapter, outcome in (("oracle", "pass"), ("inverse", "fail")):
         run = tmp_path / adapter
         assert call_rig("run", tmp_path / "built", "--adapter", adapter, "--level", "L1",
-                        "--filter", "instance=1", "--out", run).code == 0
+                        "--filter", "instance=1", "--jobs", "1", "--out", run).code == 0
         scores = json.loads(call_rig("score", run, "--json").out)
         assert {c["case_id"]: c["outcome"] for c in scores["cases"]} == {
             f"{cell}-1-L1": outcome for cell in (
