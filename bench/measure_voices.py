@@ -1,17 +1,19 @@
 """The voices of the default engine: pitch, formants, recognition and alignment of each.
 
-    python bench/measure_voices.py [--model DIR] [--lines N] [--voice NAME ...] [--json]
+    python bench/measure_voices.py [--model DIR] [--alone] [--lines N] [--voice NAME ...] [--json]
 
 Needs the rig. With `--model DIR` (whisper base, see bench/measure_engines.py) words are recognised
-as well: about 35 s a voice and core. With the package praat-parselmouth installed, Praat measures
-pitch and formants, too: a judge that knows nothing of how the voices are made. It is GPL-3, and
-nothing of the rig needs it; use an environment that is thrown away afterwards.
+as well: about 10 s a voice and core, 30 s with `--alone`. With the package praat-parselmouth
+installed, Praat measures pitch and formants, too: a judge that knows nothing of how the voices are
+made. It is GPL-3, and nothing of the rig needs it; use a throw-away environment.
 
 - Pitch, formant factor: `tests/tools/voice_measures.py`, over the first 8 lines of TEXT of
   bench/measure_engines.py, against the first voice of the engine.
 - Praat: median pitch (autocorrelation); geometric mean of the median ratios of F1, F2, F3 (Burg, 5
   formants below 5500 Hz times the factor asked for, as its manual wants it set by tract length).
-- Word error rate, alignment: every line as a segment (`audio.synthesis.render_segment`).
+- Word error rate, alignment: every line as a segment (`audio.synthesis.render_segment`). Whisper
+  hears as many lines at once as fit into its 30 s, with 0.6 s of zeros after each; with `--alone`
+  one at a time, as in bench/measure_engines.py, which is harder: a line has no context.
 - Distinct: every pair of voices, as measured, is at least 1 semitone or 5 % of formants apart.
 """
 
@@ -32,19 +34,28 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "tools")]
 
-from measure_engines import TEXT, error_rate, whisper  # noqa: E402
+from measure_engines import TEXT, edits, error_rate, normalised, whisper  # noqa: E402
 from voice_measures import formant_factor, median_pitch_hz  # noqa: E402
 
 from audio.buffers import Float32  # noqa: E402
 from audio.errors import RigError  # noqa: E402
+from audio.resample import resample  # noqa: E402
 from audio.spoken_text import normalise  # noqa: E402
-from audio.synthesis import DEFAULT_ENGINE, Engine, engine, render_segment  # noqa: E402
+from audio.synthesis import (  # noqa: E402
+    DEFAULT_ENGINE,
+    Engine,
+    RenderedSegment,
+    engine,
+    render_segment,
+)
+from audio.timebase import ANALYSIS_RATE_HZ, SESSION_RATE_HZ, s_to_n  # noqa: E402
 from audio.voice_bank import BANK, VOICES  # noqa: E402
 
 ACOUSTIC_LINES = 8
 SEMITONE, FORMANTS = 1.0, math.log(1.05)
 """The least distance of two voices, in one of the two."""
 WER_LIMIT, WER_LIMIT_WORST_TENTH = 0.10, 0.15
+CLIP_S, GAP_S = 28.0, 0.6
 
 
 def spoken(speech: Engine, voice: str) -> Float32:
@@ -74,8 +85,35 @@ def praat(samples: Float32, reference: Float32, rate_hz: int, factor: float) -> 
             "formants": math.exp(float(np.mean(ratios)))}
 
 
+def error_rate_in_clips(
+    segments: Sequence[RenderedSegment], recognise: Callable[[Float32], str]
+) -> dict[str, Any]:
+    """As `measure_engines.error_rate`, over clips of several lines."""
+    gap = np.zeros(s_to_n(GAP_S, SESSION_RATE_HZ), np.float32)
+    clips: list[list[RenderedSegment]] = []
+    length_n = 0
+    for segment in segments:
+        length_n += segment.samples.size + gap.size
+        if not clips or length_n > s_to_n(CLIP_S, SESSION_RATE_HZ):
+            clips.append([])
+            length_n = segment.samples.size + gap.size
+        clips[-1].append(segment)
+    wrong = total = 0
+    misheard: list[str] = []
+    for clip in clips:
+        samples = np.concatenate([part for s in clip for part in (s.samples, gap)])
+        heard = recognise(resample(samples, SESSION_RATE_HZ, ANALYSIS_RATE_HZ))
+        text = " ".join(s.text for s in clip)
+        count = edits(normalised(text), normalised(heard))
+        wrong += count
+        total += len(normalised(text))
+        if count:
+            misheard.append(f"{text} -> {heard.strip()} ({count})")
+    return {"wer": wrong / total, "errors": wrong, "words": total, "misheard": misheard}
+
+
 def measure(voice: str, speech: Engine, reference: Float32, lines: Sequence[str],
-            recognise: Callable[[Float32], str] | None) -> dict[str, Any]:
+            recognise: Callable[[Float32], str] | None, alone: bool) -> dict[str, Any]:
     """Everything about one voice."""
     rate_hz = speech.sample_rate_hz
     samples = spoken(speech, voice)
@@ -101,7 +139,7 @@ def measure(voice: str, speech: Engine, reference: Float32, lines: Sequence[str]
             "forced": sum(s.alignment == "forced" for s in segments),
             "peak": max(float(np.abs(s.samples).max()) for s in segments)}
     if recognise:
-        out["recognised"] = error_rate(segments, recognise)
+        out["recognised"] = (error_rate if alone else error_rate_in_clips)(segments, recognise)
     return out
 
 
@@ -153,6 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, metavar="DIR", help="whisper base, see above")
+    parser.add_argument("--alone", action="store_true", help="recognise one line at a time")
     parser.add_argument("--lines", type=int, default=len(TEXT), metavar="N",
                         help="the first N of 28 lines (default: all)")
     parser.add_argument("--voice", action="append", metavar="NAME", help="instead of all")
@@ -163,7 +202,8 @@ def main() -> None:
     reference = spoken(speech, VOICES[0])
     results = []
     for voice in options.voice or VOICES:
-        results.append(measure(voice, speech, reference, TEXT[:options.lines], recognise))
+        results.append(measure(voice, speech, reference, TEXT[:options.lines], recognise,
+                               options.alone))
         print(voice, results[-1].get("recognised", {}).get("wer"), file=sys.stderr, flush=True)
     print(json.dumps(results, indent=1) if options.json else "\n".join(report(results)))
 
