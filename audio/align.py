@@ -111,13 +111,14 @@ def align(samples: Float32, rate_hz: int, text: str) -> tuple[AlignedWord, ...]:
     return tuple(
         AlignedWord(word, start_n, end_n, origin)
         for word, (origin, _), (start_n, end_n) in zip(
-            spoken, said, _to_fading(times, samples, rate_hz), strict=True)
+            spoken, said, to_fading(times, samples, rate_hz), strict=True)
     )
 
 
-def _to_fading(times: list[tuple[int, int]], samples: Float32, rate_hz: int
+def to_fading(times: list[tuple[int, int]], samples: Float32, rate_hz: int
                ) -> Iterator[tuple[int, int]]:
-    """The same words, each end before a gap moved on to the first instant without activity."""
+    """The same words, each end before a gap moved on to the first instant without activity, where
+    that comes within `MAX_FADING_S`. Raises `AlignmentError` when nothing in it is speech."""
     try:
         quiet = np.flatnonzero(~edges.active_windows(samples, rate_hz))
     except SynthesisError as error:
@@ -129,9 +130,8 @@ def _to_fading(times: list[tuple[int, int]], samples: Float32, rate_hz: int
         after = np.searchsorted(quiet, end_n / hop_n - centre)
         fades_n = (samples.size if after == quiet.size
                    else math.floor((int(quiet[after]) + centre) * hop_n))
-        if fades_n - end_n > MAX_FADING_S * rate_hz:
-            fades_n = end_n
-        yield start_n, min(next_start_n, max(end_n, fades_n))
+        moved_n = min(next_start_n, max(end_n, fades_n))
+        yield start_n, end_n if moved_n - end_n > MAX_FADING_S * rate_hz else moved_n
 
 
 @functools.cache

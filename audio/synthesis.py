@@ -20,6 +20,7 @@ import numpy as np
 
 from audio import edges, engines
 from audio.align import AlignedWord, align
+from audio.aligners import Aligner
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
 from audio.errors import AlignmentError, InputError, SynthesisError
 from audio.resample import resample
@@ -144,9 +145,9 @@ def engine(
 
 def render_segment(
     text: str, engine: Engine, voice: str, seed: int, *, max_attempts: int = 3,
-    gate: Gate | None = None,
+    gate: Gate | None = None, aligner: Aligner | None = None,
 ) -> RenderedSegment:
-    """Speak `text` alone and measure it.
+    """Speak `text` alone and measure it, its words with the default aligner or another one.
 
     Attempt k (from 0) uses seed + k. A rendering that the gate refuses, or that cannot be aligned,
     is made again, as long as that gives other samples. When every rendering that passes the rest
@@ -161,6 +162,7 @@ def render_segment(
         raise InputError.expected("at least 1 attempt", got=max_attempts, where="render_segment")
     spoken = normalise(text)
     bounds = gate or gate_of(engine.name)
+    find_words = align if aligner is None else aligner.align
     refusal = stray = ""
     unaligned: RenderedSegment | None = None
     seen: list[Float32] = []
@@ -182,7 +184,7 @@ def render_segment(
             refusal = str(error)
             continue
         try:
-            aligned = align(samples, SESSION_RATE_HZ, spoken)
+            aligned = find_words(samples, SESSION_RATE_HZ, spoken)
         except AlignmentError:
             if unaligned is None:
                 unaligned = RenderedSegment(

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from audio.aligners import ALIGNERS, DEFAULT_ALIGNER
 from audio.errors import InputError
 from audio.synthesis import DEFAULT_ENGINE
 from probes.expand import conversation_ids, expand, plan_streams, select
@@ -27,6 +28,9 @@ from rig.settings import default_jobs, key_values
               "the speech engine; may be repeated.")
 @click.option("--voice", metavar="NAME", help="One voice for every conversation. Default: all of "
               "the engine's, one a conversation.")
+@click.option("--aligner", type=click.Choice(ALIGNERS), default=DEFAULT_ALIGNER, show_default=True,
+              help="What finds the words' times.")
+@click.option("--aligner-weights", type=click.Path(), help="mms_fa: the file of its weights.")
 @click.option("--out", type=click.Path(path_type=Path), help="Suite folder. Default: "
               "suites/SUITE.")
 @click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Only cases of this "
@@ -36,9 +40,9 @@ from rig.settings import default_jobs, key_values
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: the cores.")
 @click.option("--dry-run", is_flag=True, help="Validate and count; render nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | None,
-            out: Path | None, levels: tuple[str, ...], filter_expr: str | None, jobs: int | None,
-            dry_run: bool, as_json: bool) -> int:
+def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | None, aligner: str,
+            aligner_weights: str | None, out: Path | None, levels: tuple[str, ...],
+            filter_expr: str | None, jobs: int | None, dry_run: bool, as_json: bool) -> int:
     """Validate a suite (its built-in name or its folder) and render the user's side: audio, word
     alignment, windows, manifest. What was rendered before is taken from the cache.
 
@@ -54,7 +58,8 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
     if not cases:
         raise InputError.expected("at least one case to build", got="none", where=suite)
     judged = conversation_ids(spec, cases)
-    renderer = EngineRenderer(tts, voice, tuple(key_values(tts_settings, "--tts-set").items()))
+    renderer = EngineRenderer(tts, voice, tuple(key_values(tts_settings, "--tts-set").items()),
+                              aligner, aligner_weights)
     renderer.require_voice()
     try:
         if dry_run:

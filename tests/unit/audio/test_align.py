@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audio.align import AlignedWord, _to_fading, align, aligner_facts
+from audio.align import AlignedWord, align, aligner_facts, to_fading
 from audio.buffers import Float32
 from audio.edges import trim
 from audio.engine_hibari import HibariEngine
@@ -68,7 +68,7 @@ def test_an_end_is_moved_on_to_where_the_sound_fades(
     samples[: sound_ms * MS] = 0.1 * np.sin(np.arange(sound_ms * MS) / 12)
     samples[1000 * MS :] = 0.1
     times = [(100 * MS, 500 * MS), (next_ms * MS, 1500 * MS)]
-    (start_n, end_n), last = _to_fading(times, samples, RATE_HZ)
+    (start_n, end_n), last = to_fading(times, samples, RATE_HZ)
     assert start_n == 100 * MS
     assert end_n / MS == pytest.approx(end_ms, abs=3)
     assert last == times[1]
