@@ -196,7 +196,8 @@ _ENTRIES = (
                            "License, no commercial use", max_chars=250,
                            unverified="its weights could not be had, so it was never heard here; "
                            "loading and calls are tested on a small model with random weights"),
-        packages=("coqui-tts", "torch", "torchaudio", "transformers"), extra="xtts",
+        packages=("coqui-tts", "transformers", "torch", "torchaudio", "torchcodec", "six"),
+        extra="xtts",
         settings=(EngineSetting("model", "folder with config.json, model.pth, vocab.json and "
                                          "speakers_xtts.pth", True),
                   EngineSetting("voices", "names of its own speakers, A,B,..."),
