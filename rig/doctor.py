@@ -22,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from audio.engines import ENGINES
 from rig.guard import OUR_DISTRIBUTION, name_conflict
 
 Status = Literal["ok", "missing", "broken"]
@@ -34,9 +35,9 @@ DISK_NEEDED_BYTES = 1_000_000_000
 (96 kB/s): 3 GB. One gigabyte is what the demo and a single level need with room to spare."""
 
 KEYS = {
-    "OPENAI_API_KEY": "OpenAI Realtime",
+    "OPENAI_API_KEY": "OpenAI Realtime; rig build --tts endpoint",
 }
-"""Environment variables that adapters read keys from. Only whether one is set is looked at."""
+"""Environment variables that keys are read from. Only whether one is set is looked at."""
 
 OPTIONAL = {
     "torch": ("parity tests against the official VAD package", "pip install torch"),
@@ -213,6 +214,21 @@ def _optional() -> list[Check]:
     return found
 
 
+def _engines() -> list[Check]:
+    """Speech engines beyond the built-in ones, which have trials: by their packages alone."""
+    found = []
+    for engine in ENGINES.values():
+        if not engine.extra:
+            continue
+        missing = engine.missing()
+        detail = f"rig build --tts {engine.name}: {engine.summary}"
+        if not engine.capabilities.verified:
+            detail += "; unverified"
+        found.append(Check(f"{engine.name} voices", False, "ok" if missing is None else "missing",
+                           detail, missing))
+    return found
+
+
 def _keys(environment: Mapping[str, str]) -> list[Check]:
     found = []
     for name, purpose in KEYS.items():
@@ -237,7 +253,7 @@ def examine(folder: Path, environment: Mapping[str, str] | None = None) -> list[
              for name, trial in trials.items() for status, detail in [answers[name]]]
     keys = _keys(os.environ if environment is None else environment)
     checks = [_python(), _names(), _dependencies(), *tried, *_folder(folder), _cores(),
-              *_optional(), *keys]
+              *_engines(), *_optional(), *keys]
     return sorted(checks, key=lambda check: not check.needed)
 
 
