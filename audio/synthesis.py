@@ -23,16 +23,13 @@ from audio.align import AlignedWord, align
 from audio.aligners import Aligner
 from audio.buffers import Float32, float_to_pcm16, pcm16_to_float
 from audio.errors import AlignmentError, InputError, SynthesisError
+from audio.levels import FULL_SCALE
 from audio.resample import resample
 from audio.spoken_text import normalise, words
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 
 DEFAULT_ENGINE = "hibari"
 """Chosen by measurement: docs/synthesis.md, bench/measure_engines.py."""
-
-FULL_SCALE = 32767 / 32768
-"""The largest PCM16 sample: a rendering that reaches it has been clipped, or will be."""
-
 
 class Engine(Protocol):
     """A speech engine. Loading is lazy: making one costs nothing, the first utterance does.

@@ -13,6 +13,7 @@ import numpy as np
 from adapters.base import Adapter
 from audio.buffers import Float32
 from audio.files import atomic_write_text, sha256_file, write_flac_pcm16, write_wav_pcm16
+from audio.levels import is_clipped, loudest_frame_dbfs
 from audio.timebase import SESSION_RATE_HZ, n_to_s, ns_to_s, s_to_ns
 from probes.manifest import Case, Stream, TurnAudio, WindowSpec
 from rig.clock import ClockKind
@@ -30,6 +31,10 @@ from rig.record import (
 )
 from rig.store import RunFolder
 from rig.timing import TimingCertificate, certify, model_underruns, peer_timing
+
+NEAR_SILENT_DBFS = -50.0
+"""Loudest 20 ms. Ours: speech of the default engine, made quieter step by step, loses its first
+detected frames between -49 and -54 dBFS and half of them at -69."""
 
 
 def adapter_facts(adapter: Adapter) -> AdapterFacts:
@@ -68,6 +73,15 @@ def heard_track(played: Played, rate_hz: int) -> Float32:
         return np.zeros(len(played.user), dtype=np.float32)
     source = np.concatenate(played.received)
     return render(placements, source, rate_hz, SESSION_RATE_HZ, len(played.user))
+
+
+def level_flags(model: Float32) -> set[str]:
+    """Audio of a system that is scored as it is, and of which a reader should know: `near_silent`,
+    `clipped`. `model` is the heard track at 24 kHz; digital silence has neither."""
+    loudest_dbfs = loudest_frame_dbfs(model, SESSION_RATE_HZ)
+    quiet = loudest_dbfs is not None and loudest_dbfs < NEAR_SILENT_DBFS
+    flags = {"near_silent"} if quiet else set()
+    return flags | {"clipped"} if is_clipped(model) else flags
 
 
 def certificate(played: Played, rate_hz: int,
@@ -121,7 +135,7 @@ def write_session(
         windows=windows,
         barge_in_model_onset_s=(None if played.model_onset_ns is None
                                 else ns_to_s(played.model_onset_ns)),
-        flags=tuple(sorted(played.flags)),
+        flags=tuple(sorted(played.flags | level_flags(model))),
         events=tuple(played.events),
         stereo=AudioFile(path=stereo_path.name, sha256=stereo_sha256, rate_hz=SESSION_RATE_HZ,
                          frames_n=len(played.user)),

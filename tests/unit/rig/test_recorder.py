@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,15 @@ def test_audio_before_the_session_began_is_never_wrapped_to_its_end() -> None:
     track = render(place([Arrival(-20_000_000, 1000)], (), "hold", RATE), source, RATE, RATE, 5000)
     assert np.array_equal(track[:520], source[480:])
     assert not track[520:].any()
+
+
+@pytest.mark.parametrize(("level", "flags"), [
+    (0.0, set()), (0.001, {"near_silent"}), (0.1, set()), (1.0, {"clipped"})])
+def test_audio_of_which_a_reader_should_know_is_flagged(
+    write: Any, level: float, flags: set[str]
+) -> None:
+    """A square wave at 0, -60, -20 and 0 dBFS; the bound is -50."""
+    session = played((2.0, 4800))
+    square = np.sign(np.sin(np.arange(4800) / 8)).astype(np.float32)
+    _, record = write(replace(session, received=[level * square]))
+    assert set(record.flags) == {"forced"} | flags
