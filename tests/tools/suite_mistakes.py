@@ -5,9 +5,11 @@ Each changes one thing in the suite that `rig new-suite` writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from probes.newsuite import EXAMPLE
 
@@ -253,3 +255,44 @@ MISTAKES = (
             "driver shouldn't come before that,", "lead: On Monday,", "lead: On Monday,",
             ("duration_off_target", "allowed 2.0 to 9.0 s"), False),
 )
+
+# --- every key, changed ----------------------------------------------------------------------
+
+ODD: tuple[Any, ...] = (None, "", "x", -1, 0, 7, 0.5, 1e9, True, [], ["x"], {}, {"x": 1})
+
+
+def changed(data: Any) -> Iterator[tuple[str, Any]]:
+    """The data with one value replaced, one key added or one taken away, at every place."""
+    for path in places(data):
+        for odd in ODD:
+            other = twin(data)
+            holder = at(other, path[:-1])
+            holder[path[-1]] = odd
+            yield f"{path} = {odd!r}", other
+        other = twin(data)
+        del at(other, path[:-1])[path[-1]]
+        yield f"{path} gone", other
+        if isinstance(at(data, path), dict):
+            other = twin(data)
+            at(other, path)["surplus"] = 1
+            yield f"{path} and one more", other
+
+
+def twin(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {k: twin(v) for k, v in data.items()}
+    return [twin(v) for v in data] if isinstance(data, list) else data
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    keys = data if isinstance(data, dict) else range(min(len(data), 2)) if isinstance(
+        data, list) else ()
+    for key in keys:
+        yield (*path, key)
+        yield from places(data[key], (*path, key))
+
+
+def at(data: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        data = data[key]
+    return data

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
-from suite_mistakes import MISTAKES, Mistake
+from suite_mistakes import MISTAKES, Mistake, changed
 
 from probes.loader import load_suite
 from probes.newsuite import EXAMPLE, write_new_suite
@@ -83,46 +82,6 @@ def test_a_mistake_of_shape_is_one_for_the_schema(tmp_path: Path, mistake: Mista
 
 
 # --- every key, changed ----------------------------------------------------------------------
-
-ODD: tuple[Any, ...] = (None, "", "x", -1, 0, 7, 0.5, 1e9, True, [], ["x"], {}, {"x": 1})
-
-
-def changed(data: Any) -> Iterator[tuple[str, Any]]:
-    """The data with one value replaced, one key added or one taken away, at every place."""
-    for path in places(data):
-        for odd in ODD:
-            other = twin(data)
-            holder = at(other, path[:-1])
-            holder[path[-1]] = odd
-            yield f"{path} = {odd!r}", other
-        other = twin(data)
-        del at(other, path[:-1])[path[-1]]
-        yield f"{path} gone", other
-        if isinstance(at(data, path), dict):
-            other = twin(data)
-            at(other, path)["surplus"] = 1
-            yield f"{path} and one more", other
-
-
-def twin(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {k: twin(v) for k, v in data.items()}
-    return [twin(v) for v in data] if isinstance(data, list) else data
-
-
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    keys = data if isinstance(data, dict) else range(min(len(data), 2)) if isinstance(
-        data, list) else ()
-    for key in keys:
-        yield (*path, key)
-        yield from places(data[key], (*path, key))
-
-
-def at(data: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        data = data[key]
-    return data
-
 
 def tuples(data: Any) -> Any:
     """As the loader reads YAML: sequences are tuples."""
