@@ -104,9 +104,9 @@ def _model(weights: Path) -> Any:
     try:
         return bundle.get_model(with_star=False, dl_kwargs=where)
     except Exception as error:  # whatever a foreign file makes torch raise
-        reason = str(error).strip().splitlines()[:1]
+        reason = str(error).split()
         raise InputError.expected("weights of torchaudio's MMS_FA", got=f"{type(error).__name__} "
-                                  f"{''.join(reason)[:200]}", where=weights) from error
+                                  f"{' '.join(reason)[:200]}", where=weights) from error
 
 
 @functools.cache
