@@ -1,6 +1,7 @@
 """The voices of the default engine: pitch, formants, recognition and alignment of each.
 
     python bench/measure_voices.py [--model DIR] [--alone] [--lines N] [--voice NAME ...] [--json]
+    python bench/measure_voices.py --report FILE [FILE ...]
 
 Needs the rig. With `--model DIR` (whisper base, see bench/measure_engines.py) words are recognised
 as well: about 10 s a voice and core, 30 s with `--alone`. With the package praat-parselmouth
@@ -195,8 +196,15 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=len(TEXT), metavar="N",
                         help="the first N of 28 lines (default: all)")
     parser.add_argument("--voice", action="append", metavar="NAME", help="instead of all")
-    parser.add_argument("--json", action="store_true", help="everything, as one document")
+    parser.add_argument("--json", action="store_true", help="everything, one line a voice")
+    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE",
+                        help="tables of what --json wrote before, and nothing else")
     options = parser.parse_args()
+    if options.report:
+        lines = [line for path in options.report for line in path.read_text().splitlines()]
+        results = sorted(map(json.loads, lines), key=lambda r: VOICES.index(r["voice"]))
+        print("\n".join(report(results)))
+        return
     recognise = whisper(options.model) if options.model else None
     speech = engine(DEFAULT_ENGINE)
     reference = spoken(speech, VOICES[0])
@@ -204,8 +212,10 @@ def main() -> None:
     for voice in options.voice or VOICES:
         results.append(measure(voice, speech, reference, TEXT[:options.lines], recognise,
                                options.alone))
-        print(voice, results[-1].get("recognised", {}).get("wer"), file=sys.stderr, flush=True)
-    print(json.dumps(results, indent=1) if options.json else "\n".join(report(results)))
+        if options.json:
+            print(json.dumps(results[-1]), flush=True)
+    if not options.json:
+        print("\n".join(report(results)))
 
 
 if __name__ == "__main__":

@@ -146,12 +146,13 @@ def test_facts(engine: HibariEngine) -> None:
     assert facts["fft"].split()[0] == "numpy"
 
 
-def test_an_installed_scipy_changes_no_byte(engine: HibariEngine) -> None:
+@pytest.mark.parametrize("voice", ["heart", "h20"])
+def test_an_installed_scipy_changes_no_byte(engine: HibariEngine, voice: str) -> None:
     """scipy comes with the test tools: a suite built before and after must be the same suite."""
-    here = engine.synthesize("The gate code is four one five.", "heart", 7)
+    here = engine.synthesize("The gate code is four one five.", voice, 7)
     code = ("import sys, hashlib; sys.modules['scipy'] = None; sys.modules['scipy.fft'] = None\n"
             "from audio.engine_hibari import HibariEngine\n"
-            "x = HibariEngine().synthesize('The gate code is four one five.', 'heart', 7)\n"
+            f"x = HibariEngine().synthesize('The gate code is four one five.', '{voice}', 7)\n"
             "print(hashlib.sha256(x.tobytes()).hexdigest())")
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            check=True).stdout.strip()
