@@ -152,8 +152,8 @@ def read(path: Path) -> list[Attempt]:
 
 
 def finished(attempts: Iterable[Attempt]) -> dict[tuple[str, int], Attempt]:
-    """The attempts that settle a case: `done` and `unsupported`, by case and trial."""
-    return {(a.case_id, a.trial): a for a in attempts if a.status in ("done", "unsupported")}
+    """The attempts that settle a case, by case and trial: only `done` is skipped on resume."""
+    return {(a.case_id, a.trial): a for a in attempts if a.status == "done"}
 
 
 def latest(attempts: Iterable[Attempt]) -> dict[tuple[str, int], Attempt]:

@@ -257,8 +257,6 @@ def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
     attempt = settled.get(job.key)
     if attempt is None:
         return False
-    if attempt.status != "done":
-        return True
     # A done case whose files are gone or damaged has nothing to score: play it again.
     try:
         check_files(job.run, job.run.read_record(*job.key))
