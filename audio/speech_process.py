@@ -33,6 +33,8 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS
             "PYTHONUNBUFFERED": "1"}
 """One thread: the order of a sum decides its last bit, and several processes render at a time."""
 
+_KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
 
 class SpeechProcess:
     """One child, started at the first request and again after it has failed.
@@ -87,7 +89,7 @@ class SpeechProcess:
         # -P: a folder of the user's named `audio` is never imported instead of ours.
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", self._module], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors, env={**os.environ, **_OFFLINE})
+            stdout=subprocess.PIPE, stderr=self._errors, env=_environment())
         weakref.finalize(self, _end, self._child, self._errors)
         try:
             if self._ask(self._setup, self._start_s).get("ready") is not True:
@@ -162,6 +164,13 @@ class SpeechProcess:
     def _odd(self, line: bytes) -> SynthesisError:
         self.close()
         return SynthesisError(f"{self._engine}: expected a JSON answer, got {line[:80]!r}")
+
+
+def _environment() -> dict[str, str]:
+    """Ours without keys: a package that speaks has no use for them."""
+    kept = {name: value for name, value in os.environ.items()
+            if not name.upper().endswith(_KEYS)}
+    return {**kept, **_OFFLINE}
 
 
 def _whole(value: object) -> int:

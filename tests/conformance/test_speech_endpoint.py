@@ -157,6 +157,26 @@ def test_what_lies_in_the_cache_is_not_asked_for_again(spoken: bytes, tmp_path: 
     assert all(cache.load(job) is not None for job in jobs)
 
 
+def test_rig_build_ends_with_3_when_the_server_does_not_recover_and_with_2_for_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(rendering, "PatientPost", lambda: PatientPost(wait=lambda _: None,
+                                                                      note=notes.append))
+    for step, sends, code in ((Step(b"", 503), 4, 3), (error(400, "no such voice"), 1, 2)):
+        rendering._engine.cache_clear()
+        with ChatServer([step] * sends) as server:
+            assert cli.main([
+                "build", "dsb-ifeval", "--tts", "endpoint", "--filter", "case=R8-C1-1-L2",
+                "--tts-set", f"base_url={server.url}", "--tts-set", "model=m", "--tts-set",
+                "voices=ash", "--jobs", "1", "--out", str(tmp_path / "suite")]) == code
+        assert server.beyond == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"R8-C1-1 turn 1 turn1: speech endpoint 127.0.0.1:{server.url[17:-3]}" in said
+        assert not (tmp_path / "suite" / "suite.json").exists()
+    assert len(notes) == 3
+
+
 class _SpeaksAnything:
     """A server's answer to any text: what hibari says."""
 

@@ -157,11 +157,13 @@ def test_no_process_stays_behind(make: Make) -> None:
     assert child.returncode is not None
 
 
-def test_one_thread_and_no_hub(make: Make) -> None:
+def test_one_thread_no_hub_and_no_keys(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
     process = make("import os\nfrom audio.speech_serve import serve\n"
                    "def load(setup):\n"
                    "    raise ValueError(os.environ['OMP_NUM_THREADS'] + "
-                   "os.environ['HF_HUB_OFFLINE'])\nserve(load)\n")
-    with pytest.raises(SynthesisError, match=r"ValueError: 11$"):
+                   "os.environ['HF_HUB_OFFLINE'] + "
+                   "os.environ.get('OPENAI_API_KEY', ' none'))\nserve(load)\n")
+    with pytest.raises(SynthesisError, match=r"ValueError: 11 none$"):
         process.speak({"text": "hi"})
     assert speech_process.MAX_S == 120
