@@ -60,7 +60,7 @@ class SpeechProcess:
         self._errors: IO[bytes] | None = None
 
     def speak(self, request: Mapping[str, Any]) -> tuple[Float32, int]:
-        """Samples `(n,)` and their rate in Hz.
+        """Samples `(n,)`, finite and at least one, and their rate in Hz.
 
         Raises:
             InputError: the child refused a setting, a file or a voice.
@@ -75,7 +75,11 @@ class SpeechProcess:
             raise SynthesisError(f"{self._engine}: expected up to {MAX_S:g} s of samples at up to "
                                  f"{MAX_RATE_HZ} Hz, got {str(head)[:80]}")
         body = self._read(frames * _SAMPLE_BYTES, self._answer_s)
-        return np.frombuffer(body, "<f4").astype(np.float32), rate_hz
+        samples = np.frombuffer(body, "<f4").astype(np.float32)
+        if not samples.size or not np.isfinite(samples).all():
+            raise SynthesisError(f"{self._engine}: expected finite samples, got "
+                                 f"{'NaN or infinity' if samples.size else 'none'}")
+        return samples, rate_hz
 
     def close(self) -> None:
         """End the child, if there is one."""

@@ -37,6 +37,10 @@ def load(setup):
         if what == "hang":
             import threading
             threading.Event().wait(60)
+        if what == "nan":
+            return array.array("f", [0.5, float("nan")]).tobytes(), 22050
+        if what == "nothing":
+            return b"", 22050
         if what == "net":
             import socket
             socket.create_connection(("127.0.0.1", 9))
@@ -76,6 +80,8 @@ def test_samples_come_back_and_the_model_is_loaded_once(make: Make) -> None:
 @pytest.mark.parametrize(("text", "kind", "message"), [
     ("refuse", InputError, "^fake: no such voice$"),
     ("fail", SynthesisError, "^fake: ValueError: two lines$"),
+    ("nan", SynthesisError, "^fake: expected finite samples, got NaN or infinity$"),
+    ("nothing", SynthesisError, "^fake: expected finite samples, got none$"),
     ("net", SynthesisError, "OSError: speech engines on this machine use no network"),
 ])
 def test_a_refusal_is_one_line_and_the_process_goes_on(
