@@ -1,26 +1,24 @@
 """OpenAI Realtime (GA) as a system under test; docs/adapters/openai_realtime.md.
 
-The key comes from the environment when a session is opened and is kept nowhere. A declaration is
-light: the protocol and the network library are imported when the adapter is built or used.
+The key comes from the environment when a session is opened and is kept nowhere.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from adapters.base import Capabilities, Clock, Session, SessionConfig
-from adapters.peer import Peer, api_key, check_base_url, missing_key
-from adapters.spec import AdapterSpec, Setting
-from audio.errors import InputError
+from adapters.base import Capabilities
+from adapters.hosted import Hosted, Settings, connection_settings
+from adapters.spec import Setting
+
+if TYPE_CHECKING:
+    from adapters.wire.base import Wire
 
 KEY_VARIABLE = "OPENAI_API_KEY"
-REVISION = "openai-realtime.1"
+REVISION = "openai-realtime.2"
 """Raised whenever what is sent or how events are read changes: part of the fingerprint of a run."""
 
-_NAME = "openai_realtime"
 _SESSION_SETTINGS = (
     "voice", "turn_detection", "vad_threshold", "vad_prefix_padding_ms", "vad_silence_duration_ms",
     "vad_eagerness", "create_response", "interrupt_response", "noise_reduction",
@@ -56,9 +54,7 @@ SETTINGS = (
             "tell the server at a barge-in how much of its reply was heard, as a client would"),
     Setting("strict_session", "bool", True,
             "fail when the server reports another session than the one asked for"),
-    Setting("open_timeout_s", "float", 10.0, "longest wait for the connection", 0.1, 120.0),
-    Setting("ready_timeout_s", "float", 10.0, "longest wait for session.updated", 0.1, 120.0),
-    Setting("keepalive_s", "float", 20.0, "interval of pings; 0: none", 0.0, 300.0),
+    *connection_settings("session.updated"),
 )
 
 CAPABILITIES = Capabilities(
@@ -74,59 +70,21 @@ CAPABILITIES = Capabilities(
 )
 
 
-class OpenAIRealtimeAdapter:
-    """Opens one fresh session a case."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        """Raises `InputError` for an address that the key must not be sent to, or an empty name."""
-        self._settings = dict(settings)
-        self._base_url = check_base_url(settings["base_url"],
-                                        where=f"--set base_url (adapter {_NAME})")
-        for name in ("model", "voice"):
-            if not settings[name] or not settings[name].isprintable():
-                raise InputError.expected("a name", got=repr(settings[name][:40]),
-                                          where=f"--set {name} (adapter {_NAME})")
-
-    @property
-    def name(self) -> str:
-        return _NAME
-
-    @property
-    def version(self) -> str:
-        return f"{_package_version()}+{REVISION}"
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return CAPABILITIES
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(self._settings)
-
-    def session(self, config: SessionConfig, clock: Clock) -> AbstractAsyncContextManager[Session]:
-        """A session with the case's system prompt; the key is read from the environment now."""
-        from adapters.websocket import open_session
-        from adapters.wire.openai_realtime import RealtimeWire
-        from adapters.wire.openai_session import SessionSettings
-
-        key = api_key(KEY_VARIABLE)
-        settings = self._settings
-        peer = Peer(
-            uri=f"{self._base_url}/realtime?model={quote(settings['model'], safe='')}",
-            headers={"Authorization": f"Bearer {key}"}, secrets=(key,),
-            open_timeout_s=settings["open_timeout_s"],
-            ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])
-        asked = SessionSettings(**{name: settings[name] for name in _SESSION_SETTINGS})
-        return open_session(peer, RealtimeWire(asked, config.system_prompt), clock)
+def realtime_path(settings: Settings) -> str:
+    """Where sessions are opened: the model is named in the query."""
+    return f"/realtime?model={quote(settings['model'], safe='')}"
 
 
-def _package_version() -> str:
-    try:
-        return version("duplexrig")
-    except PackageNotFoundError:
-        return "unknown"
+def _wire(settings: Settings, prompt: str) -> Wire:
+    from adapters.wire.openai_realtime import RealtimeWire
+    from adapters.wire.openai_session import SessionSettings
+
+    return RealtimeWire(
+        SessionSettings(**{name: settings[name] for name in _SESSION_SETTINGS}), prompt)
 
 
-OPENAI_REALTIME = AdapterSpec(
-    _NAME, "OpenAI Realtime over a WebSocket, or a server that speaks the same protocol",
-    CAPABILITIES, OpenAIRealtimeAdapter, SETTINGS, lambda: missing_key(KEY_VARIABLE))
+OPENAI_REALTIME = Hosted(
+    name="openai_realtime",
+    summary="OpenAI Realtime over a WebSocket, or a server that speaks the same protocol",
+    revision=REVISION, key_variable=KEY_VARIABLE, capabilities=lambda _: CAPABILITIES,
+    settings=SETTINGS, path=realtime_path, wire=_wire).spec()

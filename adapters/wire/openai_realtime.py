@@ -2,65 +2,31 @@
 
 Sources: the GA event names and fields, the order of a server-VAD turn, and the rules for
 interruption and truncation as the vendor documents them (docs/adapters/openai_realtime.md lists
-what is confirmed by what). Beta names are understood as their GA successors.
-
-Three kinds of trouble are told apart (contract): *transparent* faults are skipped and counted and
-change nothing that is measured, *infrastructure* faults end the session, everything else the system
-does or does not do is its behaviour and is reported as it came.
+what is confirmed by what). Beta names are understood as their GA successors; what a server of the
+beta dialect is asked for is in `beta_session`. Trouble: `event_stream`.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from adapters.base import (
-    AgentEvent,
     AudioReceived,
-    Fault,
     Interrupted,
     ResponseDone,
     ResponseStarted,
-    StateChanged,
     TextDelta,
 )
-from adapters.wire.base import Message, Output
+from adapters.wire.base import Message
 from adapters.wire.client_playout import ClientPlayout, Item, cut_ms
-from adapters.wire.openai_session import RATE_HZ, SessionSettings, compare
-from adapters.wire.payload import (
-    PayloadError,
-    Pcm16Stream,
-    at,
-    excerpt,
-    identifier,
-    parse_object,
-    writable,
-)
-from audio.buffers import Float32, float_to_pcm16
+from adapters.wire.event_stream import EventStream
+from adapters.wire.openai_session import AskedSession, compare
+from adapters.wire.payload import PayloadError, Pcm16Stream, at, excerpt, identifier, writable
+from audio.buffers import Float32
 
-FRAME_N = 480
-"""20 ms at 24 kHz (seed 002, appendix F.5)."""
-
-MAX_MESSAGES = 200_000
-"""Received in one session. Ours: a minute of talk is some thousands."""
-MAX_AUDIO_N = 1_200 * RATE_HZ
-"""Received in one session. Ours: 20 minutes, 20 times the longest schedule; more is a runaway."""
-MAX_TEXT_CHARS = 1_000_000
-"""Transcript received in one session. Ours: hours of talk."""
 MAX_RESPONSES = 1_000
 """Ours: a schedule asks for two."""
-MAX_UNREADABLE_RUN = 20
-"""Messages in a row that are no events: the peer speaks another protocol. Ours."""
-REMEMBERED_EVENTS = 4_096
-"""How far back a repeated event is recognised. Ours: over a minute of deltas."""
-
-FATAL_CODES = frozenset({
-    "session_expired", "rate_limit_exceeded", "insufficient_quota", "invalid_api_key",
-    "account_deactivated", "billing_hard_limit_reached"})
-"""Error codes after which the session cannot be scored. The last four: livekit-agents."""
 
 BETA_NAMES = {
     "response.audio.delta": "response.output_audio.delta",
@@ -87,35 +53,24 @@ LOGGED = frozenset({
     "response.output_text.delta", "response.output_text.done",
     "response.function_call_arguments.delta", "response.function_call_arguments.done",
     "output_audio_buffer.started", "output_audio_buffer.stopped", "output_audio_buffer.cleared",
+    "response.thinking.delta", "response.thinking.done",
     "rate_limits.updated"})
 """Known events that change nothing here: kept in the log as they are."""
 
-_UNSAID = ("type", "event_id", "delta", "audio")
-
-
-class RealtimeWire:
+class RealtimeWire(EventStream):
     """One session. `instructions` is the system prompt, empty at level L0."""
 
-    def __init__(self, settings: SessionSettings, instructions: str) -> None:
+    def __init__(self, settings: AskedSession, instructions: str) -> None:
+        super().__init__(settings.input_rate_hz, settings.output_rate_hz)
         self._settings = settings
         self._asked = settings.session(instructions)
-        self._ready = False
         self._created = False
-        self._events: list[AgentEvent] = []
-        self._messages: list[Message] = []
-        self._sent = 0
-        self._messages_n = 0
-        self._audio_n = 0
-        self._text_chars = 0
-        self._unreadable_run = 0
-        self._seen: set[tuple[str, int]] = set()
-        self._seen_order: deque[tuple[str, int]] = deque()
         self._responses: dict[str, str | None] = {}
         """Every response by id, in order: its final status, `None` while it is open."""
         self._void: set[str] = set()
         self._pcm = Pcm16Stream()
         self._texts: dict[str, str] = {}
-        self._playout = ClientPlayout(RATE_HZ)
+        self._playout = ClientPlayout(settings.output_rate_hz)
         self._handlers: dict[str, Callable[[dict[str, Any], int], None]] = {
             "session.created": self._session_created,
             "session.updated": self._session_updated,
@@ -126,13 +81,9 @@ class RealtimeWire:
             "response.output_audio_transcript.delta": self._text_delta,
             "response.output_audio_transcript.done": self._text_done,
             "response.done": self._response_done,
+            "response.cancelled": self._response_cancelled,
             "error": self._error,
         }
-
-    @property
-    def ready(self) -> bool:
-        """The server has accepted our session: audio may be sent."""
-        return self._ready
 
     def opening(self) -> tuple[Message, ...]:
         """Nothing: the server speaks first (`session.created`)."""
@@ -143,83 +94,21 @@ class RealtimeWire:
         return ()
 
     def audio(self, frame: Float32) -> tuple[Message, ...]:
-        """One `input_audio_buffer.append` for 20 ms of user audio, float32 `(480,)`.
+        """One `input_audio_buffer.append` for 20 ms of user audio, float32 `(n,)`.
 
         Raises `ValueError` for another shape or samples that are not finite.
         """
-        if frame.shape != (FRAME_N,):
-            raise ValueError(f"expected a frame of shape ({FRAME_N},), got {frame.shape}")
-        pcm = float_to_pcm16(frame).astype("<i2").tobytes()
-        return (self._client_event("audio", {"type": "input_audio_buffer.append",
-                                             "audio": base64.b64encode(pcm).decode("ascii")}),)
+        return (self._append("input_audio_buffer.append", frame),)
 
-    def receive(self, data: bytes, t_ns: int) -> Output:
-        """One server event that arrived at `t_ns`."""
-        self._events, self._messages = [], []
-        self._messages_n += 1
-        if self._messages_n > MAX_MESSAGES:
-            self._fail(t_ns, f"the server sent more than {MAX_MESSAGES} messages")
-        else:
-            self._dispatch(data, t_ns)
-        return Output(tuple(self._events), tuple(self._messages))
-
-    def _dispatch(self, data: bytes, t_ns: int) -> None:
-        try:
-            event = parse_object(data)
-            kind = identifier(event, "type")
-            if kind is None:
-                raise PayloadError("expected an event with a type, got none")
-        except PayloadError as error:
-            self._unreadable_run += 1
-            if self._unreadable_run > MAX_UNREADABLE_RUN:
-                self._fail(t_ns, f"{self._unreadable_run} messages in a row are no events; the "
-                                 f"last: {error}")
-            else:
-                self._note(t_ns, f"unreadable message skipped: {error}")
-            return
-        self._unreadable_run = 0
-        if self._is_repeated(event, data):
-            self._note(t_ns, f"repeated event skipped: {excerpt(kind, 80)}")
-            return
+    def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
         kind = BETA_NAMES.get(kind, kind)
         handler = self._handlers.get(kind)
         if handler is not None:
             handler(event, t_ns)
         elif kind in LOGGED:
-            self._log(t_ns, kind, {k: v for k, v in event.items() if k not in _UNSAID})
+            self._log_event(t_ns, kind, event)
         else:
             self._log(t_ns, "unknown_event", excerpt(kind, 80))
-
-    def _is_repeated(self, event: dict[str, Any], data: bytes) -> bool:
-        """Whether this very event was received before: same id and same bytes."""
-        event_id = identifier(event, "event_id")
-        if event_id is None:
-            return False
-        key = (event_id, hash(data))
-        if key in self._seen:
-            return True
-        self._seen.add(key)
-        self._seen_order.append(key)
-        if len(self._seen_order) > REMEMBERED_EVENTS:
-            self._seen.discard(self._seen_order.popleft())
-        return False
-
-    # what goes out
-
-    def _client_event(self, purpose: str, body: dict[str, Any]) -> str:
-        """JSON with an id that says what it was for, should the server refuse it."""
-        self._sent += 1
-        return json.dumps({"event_id": f"{purpose}_{self._sent}", **body},
-                          ensure_ascii=False, separators=(",", ":"))
-
-    def _log(self, t_ns: int, name: str, detail: object = "") -> None:
-        self._events.append(StateChanged(t_ns, name, excerpt(detail, 1_000) if detail else ""))
-
-    def _note(self, t_ns: int, reason: str) -> None:
-        self._events.append(Fault(t_ns, "transparent", reason))
-
-    def _fail(self, t_ns: int, reason: str) -> None:
-        self._events.append(Fault(t_ns, "infrastructure", reason))
 
     # the session
 
@@ -230,6 +119,12 @@ class RealtimeWire:
             self._created = True
             self._messages.append(self._client_event(
                 "session", {"type": "session.update", "session": self._asked}))
+        elif self._settings.created_confirms and not self._ready:
+            # A server that misnames its answer; one that only repeats itself reports another
+            # session than ours, and the answer is still to come.
+            granted = compare(self._asked, at(event, "session"))
+            if not granted.wrong_format and not granted.differs:
+                self._session_updated(event, t_ns)
 
     def _session_updated(self, event: dict[str, Any], t_ns: int) -> None:
         granted = compare(self._asked, at(event, "session"))
@@ -243,19 +138,6 @@ class RealtimeWire:
             told = {"differs": granted.differs, "not_reported": granted.not_reported}
             self._log(t_ns, "session.updated", {k: v for k, v in told.items() if v})
             self._ready = True
-
-    def _error(self, event: dict[str, Any], t_ns: int) -> None:
-        kind, code, about = (identifier(event, "error", k) for k in ("type", "code", "event_id"))
-        message = excerpt(at(event, "error", "message") or "no message", 300)
-        told = ": ".join(excerpt(part, 80) for part in (kind, code) if part) or "no type"
-        ours = "" if about is None else f" (in answer to {excerpt(about, 40)})"
-        reason = f"error event: {told}: {message}{ours}"
-        refused = about is not None and about.startswith(("audio_", "session_"))
-        if (not self._ready or refused or code in FATAL_CODES
-                or kind != "invalid_request_error"):
-            self._fail(t_ns, reason)
-        else:
-            self._note(t_ns, reason)
 
     # responses
 
@@ -279,7 +161,17 @@ class RealtimeWire:
         else:
             self._begin(response_id, t_ns)
 
+    def _response_cancelled(self, event: dict[str, Any], t_ns: int) -> None:
+        """StepFun's documents name such an event; OpenAI's say `response.done` instead."""
+        response_id = identifier(event, "response", "id") or identifier(event, "response_id")
+        response = {**_object(event.get("response")), "id": response_id, "status": "cancelled"}
+        self._response_done({"response": response}, t_ns)
+
     def _response_done(self, event: dict[str, Any], t_ns: int) -> None:
+        if at(event, "response", "status") == "in_progress":
+            # No end, whatever it is called: in StepFun's documents a beginning is so misnamed.
+            self._response_created(event, t_ns)
+            return
         response_id = identifier(event, "response", "id") or self._open_id()
         if response_id is None:
             self._note(t_ns, "response.done without an id skipped")
@@ -327,9 +219,7 @@ class RealtimeWire:
             self._note(t_ns, "audio delta splits a sample: its first byte waits for the next one")
         if not len(samples):
             return
-        self._audio_n += len(samples)
-        if self._audio_n > MAX_AUDIO_N:
-            self._fail(t_ns, f"the server sent more than {MAX_AUDIO_N // RATE_HZ} s of audio")
+        if not self._within_audio(t_ns, len(samples)):
             return
         status = None if response_id is None else self._responses.get(response_id)
         if status is not None:
@@ -369,9 +259,7 @@ class RealtimeWire:
                              f"{excerpt(whole, 80)}")
 
     def _say(self, t_ns: int, key: str, text: str, response_id: str | None) -> None:
-        self._text_chars += len(text)
-        if self._text_chars > MAX_TEXT_CHARS:
-            self._fail(t_ns, f"the server sent more than {MAX_TEXT_CHARS} characters of transcript")
+        if not self._within_text(t_ns, text):
             return
         self._texts[key] = self._texts.get(key, "") + text
         self._events.append(TextDelta(t_ns, writable(text), response_id))
@@ -384,8 +272,7 @@ class RealtimeWire:
         A response that is open but not heard yet counts too: the server cancels it, and what still
         comes of it must not be played.
         """
-        self._log(t_ns, "input_audio_buffer.speech_started",
-                  {k: v for k, v in event.items() if k not in _UNSAID})
+        self._log_event(t_ns, "input_audio_buffer.speech_started", event)
         if not self._settings.interrupt_response:
             return
         open_id = self._open_id()
@@ -400,7 +287,7 @@ class RealtimeWire:
         self._events.append(Interrupted(t_ns, response_id))
         if response_id is not None:
             self._void.add(response_id)
-        audio_end_ms = cut_ms(cut, RATE_HZ)
+        audio_end_ms = cut_ms(cut, self._output_rate_hz)
         if (self._settings.truncate_on_barge_in and cut.item is not None and audio_end_ms > 0
                 and (playing or heard_id == open_id)):
             self._messages.append(self._client_event("truncate", {
@@ -411,3 +298,7 @@ class RealtimeWire:
 def _content_index(event: dict[str, Any]) -> int:
     index = event.get("content_index")
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else 0
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

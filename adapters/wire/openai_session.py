@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from adapters.wire.payload import at, excerpt
 
@@ -17,6 +17,34 @@ RATE_HZ = 24_000
 _FORMAT = {"type": "audio/pcm", "rate": RATE_HZ}
 _TOLERANCE = 1e-4
 """Numbers may come back as single precision."""
+
+
+class AskedSession(Protocol):
+    """What the wire needs of the settings of one session, in either dialect."""
+
+    @property
+    def input_rate_hz(self) -> int: ...
+
+    @property
+    def output_rate_hz(self) -> int: ...
+
+    @property
+    def interrupt_response(self) -> bool:
+        """Whether the user's beginning to speak breaks off what is heard of a reply."""
+        ...
+
+    @property
+    def truncate_on_barge_in(self) -> bool: ...
+
+    @property
+    def strict_session(self) -> bool: ...
+
+    @property
+    def created_confirms(self) -> bool:
+        """Whether a second `session.created` may stand for `session.updated`."""
+        ...
+
+    def session(self, instructions: str) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +70,18 @@ class SessionSettings:
     empty_prompt: Literal["send", "omit"] = "send"
     truncate_on_barge_in: bool = False
     strict_session: bool = True
+
+    @property
+    def input_rate_hz(self) -> int:
+        return RATE_HZ
+
+    @property
+    def output_rate_hz(self) -> int:
+        return RATE_HZ
+
+    @property
+    def created_confirms(self) -> bool:
+        return False
 
     def session(self, instructions: str) -> dict[str, Any]:
         """The `session` object of `session.update`; what is off is left out."""
@@ -99,7 +139,7 @@ def compare(asked: dict[str, Any], reported: object) -> Granted:
             told = (f"{name}: {len(have)} characters instead of {len(want)}"
                     if name == "instructions" and isinstance(have, str)
                     else f"{name}: {excerpt(have, 60)} instead of {excerpt(want, 60)}")
-            (wrong if "format" in path else differs).append(told)
+            (wrong if any(key.endswith("format") for key in path) else differs).append(told)
     return Granted(tuple(wrong), tuple(differs), tuple(silent))
 
 
@@ -120,4 +160,6 @@ def _same(want: object, have: object) -> bool:
         return math.isclose(want, have, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     if isinstance(want, str) and isinstance(have, str):
         return want.strip() == have.strip()
+    if isinstance(want, list) and isinstance(have, list):
+        return sorted(map(str, want)) == sorted(map(str, have))  # kinds of output, in any order
     return want == have

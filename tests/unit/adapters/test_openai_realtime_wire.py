@@ -21,6 +21,7 @@ from adapters.base import (
     StateChanged,
     TextDelta,
 )
+from adapters.wire import event_stream
 from adapters.wire import openai_realtime as module
 from adapters.wire.base import Output
 from adapters.wire.openai_realtime import RealtimeWire
@@ -650,14 +651,14 @@ def test_every_error_before_the_session_is_ready_ends_it() -> None:
 
 @pytest.mark.parametrize(("bound", "value", "reason"), [
     ("MAX_MESSAGES", 3, "the server sent more than 3 messages"),
-    ("MAX_AUDIO_N", 1_000, "the server sent more than 0 s of audio"),
+    ("MAX_AUDIO_S", 0.05, "the server sent more than 0.05 s of audio"),
     ("MAX_TEXT_CHARS", 10, "the server sent more than 10 characters of transcript"),
     ("MAX_RESPONSES", 1, "the server began more than 1 responses")])
 def test_what_a_server_may_send_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, bound: str, value: int, reason: str,
+    monkeypatch: pytest.MonkeyPatch, bound: str, value: float, reason: str,
 ) -> None:
     d = Driven()
-    monkeypatch.setattr(module, bound, value)
+    monkeypatch.setattr(module if bound == "MAX_RESPONSES" else event_stream, bound, value)
     d.begin("r1")
     d.audio(PCM[:960])
     d.audio(PCM[:960])
@@ -670,9 +671,9 @@ def test_what_a_server_may_send_is_bounded(
 
 def test_bounds_are_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:
     d = Driven()
-    monkeypatch.setattr(module, "MAX_MESSAGES", 6)  # two are spent on the gate
-    monkeypatch.setattr(module, "MAX_AUDIO_N", 480)
-    monkeypatch.setattr(module, "MAX_TEXT_CHARS", 5)
+    monkeypatch.setattr(event_stream, "MAX_MESSAGES", 6)  # two are spent on the gate
+    monkeypatch.setattr(event_stream, "MAX_AUDIO_S", 0.02)
+    monkeypatch.setattr(event_stream, "MAX_TEXT_CHARS", 5)
     d.begin()
     d.audio(PCM[:960])
     d.give(delta_text("seven"[:5]))
@@ -683,7 +684,7 @@ def test_bounds_are_inclusive(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_how_far_back_a_repeated_event_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMEMBERED_EVENTS", 2)
+    monkeypatch.setattr(event_stream, "REMEMBERED_EVENTS", 2)
     d = Driven()
     d.begin()
     for name in ("a", "b", "a", "c", "a"):
@@ -721,11 +722,11 @@ def test_excerpts_are_one_bounded_printable_line(value: Any, limit: int, line: s
 
 def test_a_peer_that_speaks_something_else_is_given_up() -> None:
     d = Driven()
-    for _ in range(module.MAX_UNREADABLE_RUN):
+    for _ in range(event_stream.MAX_UNREADABLE_RUN):
         d.give(b"HELO")
     assert {s for s, _ in d.faults} == {"transparent"}
     d.give({"type": "rate_limits.updated", "rate_limits": []})
-    for _ in range(module.MAX_UNREADABLE_RUN):
+    for _ in range(event_stream.MAX_UNREADABLE_RUN):
         d.give(b"HELO")
     assert {s for s, _ in d.faults} == {"transparent"}
     d.give(b"HELO")

@@ -1,0 +1,124 @@
+"""What the adapters of hosted systems have in common: facts, settings, a key that is kept nowhere.
+
+A declaration is light: the protocol and the network library are imported when a session is opened.
+The key comes from the environment at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from adapters.base import Capabilities, Clock, Session, SessionConfig
+from adapters.peer import Peer, api_key, check_base_url, missing_key
+from adapters.spec import AdapterSpec, Setting
+from audio.errors import InputError
+
+if TYPE_CHECKING:
+    from adapters.wire.base import Wire
+
+Settings = dict[str, Any]
+FRAMES_PER_S = 50
+
+
+def connection_settings(gate: str) -> tuple[Setting, ...]:
+    """The settings that every connection has; `gate` is the event that makes a session ready."""
+    return (
+        Setting("open_timeout_s", "float", 10.0, "longest wait for the connection", 0.1, 120.0),
+        Setting("ready_timeout_s", "float", 10.0, f"longest wait for {gate}", 0.1, 120.0),
+        Setting("keepalive_s", "float", 20.0, "interval of pings; 0: none", 0.0, 300.0),
+    )
+
+
+def rate_setting(name: str, help_text: str) -> Setting:
+    """A sample rate, PCM16 mono, in hertz; 24 kHz is what seed 002, appendix F.4, states."""
+    return Setting(name, "int", 24_000, help_text, 8_000, 48_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """One hosted system: what is fixed about it, and how its sessions are made."""
+
+    name: str
+    summary: str
+    revision: str
+    """Raised whenever what is sent or how events are read changes: part of a run's fingerprint."""
+    key_variable: str
+    capabilities: Callable[[Settings], Capabilities]
+    settings: tuple[Setting, ...]
+    path: Callable[[Settings], str]
+    """What is added to `base_url`."""
+    wire: Callable[[Settings, str], Wire]
+    """The protocol of one session, from settings and system prompt."""
+    names: tuple[str, ...] = ("model", "voice")
+    """Settings that must be names."""
+    rates: tuple[str, ...] = ()
+    """Settings that are sample rates."""
+
+    def spec(self) -> AdapterSpec:
+        """The declaration, with capabilities as of the default settings."""
+        return AdapterSpec(self.name, self.summary,
+                           self.capabilities({s.name: s.default for s in self.settings}),
+                           lambda settings: HostedAdapter(self, settings), self.settings,
+                           lambda: missing_key(self.key_variable))
+
+
+class HostedAdapter:
+    """Opens one fresh session a case."""
+
+    def __init__(self, hosted: Hosted, settings: Settings) -> None:
+        """Raises `InputError` for an address that the key must not be sent to, an empty name, or a
+        rate that 20 ms are not a whole number of samples of."""
+        self._hosted = hosted
+        self._settings = dict(settings)
+        self._base_url = check_base_url(settings["base_url"], where=self._where("base_url"))
+        for name in hosted.names:
+            if not settings[name] or not settings[name].isprintable():
+                raise InputError.expected("a name", got=repr(settings[name][:40]),
+                                          where=self._where(name))
+        for name in hosted.rates:
+            if settings[name] % FRAMES_PER_S:
+                raise InputError.expected(f"a multiple of {FRAMES_PER_S}", got=str(settings[name]),
+                                          where=self._where(name))
+
+    def _where(self, setting: str) -> str:
+        return f"--set {setting} (adapter {self._hosted.name})"
+
+    @property
+    def name(self) -> str:
+        return self._hosted.name
+
+    @property
+    def version(self) -> str:
+        return f"{_package_version()}+{self._hosted.revision}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._hosted.capabilities(self._settings)
+
+    @property
+    def settings(self) -> Settings:
+        return dict(self._settings)
+
+    def session(self, config: SessionConfig, clock: Clock) -> AbstractAsyncContextManager[Session]:
+        """A session with the case's system prompt; the key is read from the environment now."""
+        from adapters.websocket import open_session
+
+        key = api_key(self._hosted.key_variable)
+        settings = self._settings
+        peer = Peer(
+            uri=f"{self._base_url}{self._hosted.path(settings)}",
+            headers={"Authorization": f"Bearer {key}"}, secrets=(key,),
+            open_timeout_s=settings["open_timeout_s"],
+            ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])
+        return open_session(peer, self._hosted.wire(settings, config.system_prompt), clock)
+
+
+def _package_version() -> str:
+    try:
+        return version("duplexrig")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,182 @@
+"""A session of JSON events, whatever they mean: bounds, repeats, unreadable runs, errors, the log.
+
+The wire protocols of hosted systems build on it. Three kinds of trouble are told apart (contract):
+*transparent* faults are skipped and counted and change nothing that is measured, *infrastructure*
+faults end the session, everything else the system does or does not do is its behaviour and is
+reported as it came.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import deque
+from typing import Any
+
+from adapters.base import AgentEvent, Fault, StateChanged
+from adapters.wire.base import Message, Output
+from adapters.wire.payload import PayloadError, at, excerpt, identifier, parse_object
+from audio.buffers import Float32, float_to_pcm16
+
+FRAMES_PER_S = 50
+"""User audio goes out in frames of 20 ms (seed 002, appendix F)."""
+
+MAX_MESSAGES = 200_000
+"""Received in one session. Ours: a minute of talk is some thousands."""
+MAX_AUDIO_S = 1_200
+"""Received in one session. Ours: 20 minutes, 20 times the longest schedule; more is a runaway."""
+MAX_TEXT_CHARS = 1_000_000
+"""Transcript received in one session. Ours: hours of talk."""
+MAX_UNREADABLE_RUN = 20
+"""Messages in a row that are no events: the peer speaks another protocol. Ours."""
+REMEMBERED_EVENTS = 4_096
+"""How far back a repeated event is recognised. Ours: over a minute of deltas."""
+
+PERMANENT_CODES = frozenset({
+    "insufficient_quota", "invalid_api_key", "account_deactivated", "billing_hard_limit_reached"})
+"""Error codes for which another try is no use (livekit-agents)."""
+FATAL_CODES = PERMANENT_CODES | {"session_expired", "rate_limit_exceeded"}
+"""Error codes after which the session cannot be scored."""
+
+_UNSAID = ("type", "event_id", "delta", "audio")
+
+
+class EventStream:
+    """One session's events. A protocol overrides `_handle`."""
+
+    def __init__(self, input_rate_hz: int, output_rate_hz: int) -> None:
+        self._frame_n = input_rate_hz // FRAMES_PER_S
+        self._output_rate_hz = output_rate_hz
+        self._ready = False
+        self._events: list[AgentEvent] = []
+        self._messages: list[Message] = []
+        self._sent = 0
+        self._messages_n = 0
+        self._audio_n = 0
+        self._text_chars = 0
+        self._unreadable_run = 0
+        self._seen: set[tuple[str, int]] = set()
+        self._seen_order: deque[tuple[str, int]] = deque()
+
+    @property
+    def ready(self) -> bool:
+        """The server has accepted our session: audio may be sent."""
+        return self._ready
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        """One server event that arrived at `t_ns`."""
+        self._events, self._messages = [], []
+        self._messages_n += 1
+        if self._messages_n > MAX_MESSAGES:
+            self._fail(t_ns, f"the server sent more than {MAX_MESSAGES} messages")
+        else:
+            self._dispatch(data, t_ns)
+        return Output(tuple(self._events), tuple(self._messages))
+
+    def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
+        """Take one event of type `kind`, seen for the first time."""
+        raise NotImplementedError
+
+    def _dispatch(self, data: bytes, t_ns: int) -> None:
+        try:
+            event = parse_object(data)
+            kind = identifier(event, "type")
+            if kind is None:
+                raise PayloadError("expected an event with a type, got none")
+        except PayloadError as error:
+            self._unreadable_run += 1
+            if self._unreadable_run > MAX_UNREADABLE_RUN:
+                self._fail(t_ns, f"{self._unreadable_run} messages in a row are no events; the "
+                                 f"last: {error}")
+            else:
+                self._note(t_ns, f"unreadable message skipped: {error}")
+            return
+        self._unreadable_run = 0
+        if self._is_repeated(event, data):
+            self._note(t_ns, f"repeated event skipped: {excerpt(kind, 80)}")
+            return
+        self._handle(kind, event, t_ns)
+
+    def _is_repeated(self, event: dict[str, Any], data: bytes) -> bool:
+        """Whether this very event was received before: same id and same bytes."""
+        event_id = identifier(event, "event_id")
+        if event_id is None:
+            return False
+        key = (event_id, hash(data))
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        self._seen_order.append(key)
+        if len(self._seen_order) > REMEMBERED_EVENTS:
+            self._seen.discard(self._seen_order.popleft())
+        return False
+
+    # what goes out
+
+    def _client_event(self, purpose: str, body: dict[str, Any]) -> str:
+        """JSON with an id that says what it was for, should the server refuse it."""
+        self._sent += 1
+        return json.dumps({"event_id": f"{purpose}_{self._sent}", **body},
+                          ensure_ascii=False, separators=(",", ":"))
+
+    def _append(self, kind: str, frame: Float32) -> str:
+        """20 ms of user audio as an event of type `kind`.
+
+        Raises `ValueError` for another shape or samples that are not finite.
+        """
+        if frame.shape != (self._frame_n,):
+            raise ValueError(f"expected a frame of shape ({self._frame_n},), got {frame.shape}")
+        pcm = float_to_pcm16(frame).astype("<i2").tobytes()
+        return self._client_event("audio", {"type": kind,
+                                            "audio": base64.b64encode(pcm).decode("ascii")})
+
+    # what is told of it
+
+    def _log(self, t_ns: int, name: str, detail: object = "") -> None:
+        self._events.append(StateChanged(t_ns, name, excerpt(detail, 1_000) if detail else ""))
+
+    def _log_event(self, t_ns: int, name: str, event: dict[str, Any]) -> None:
+        """A known event, without what is long or said already."""
+        self._log(t_ns, name, {k: v for k, v in event.items() if k not in _UNSAID})
+
+    def _note(self, t_ns: int, reason: str) -> None:
+        self._events.append(Fault(t_ns, "transparent", reason))
+
+    def _fail(self, t_ns: int, reason: str) -> None:
+        self._events.append(Fault(t_ns, "infrastructure", reason))
+
+    def _error(self, event: dict[str, Any], t_ns: int) -> None:
+        """An `error` event. Harmless only when the session is up, the request was at fault, and the
+        request was neither audio nor the session itself."""
+        kind, code, about = (identifier(event, "error", k) for k in ("type", "code", "event_id"))
+        about = about or identifier(event, "error", "client_event_id") \
+            or identifier(event, "client_event_id")
+        message = excerpt(at(event, "error", "message") or "no message", 300)
+        told = ": ".join(excerpt(part, 80) for part in (kind, code) if part) or "no type"
+        ours = "" if about is None else f" (in answer to {excerpt(about, 40)})"
+        lasting = "; another try will not help" if code in PERMANENT_CODES else ""
+        reason = f"error event: {told}: {message}{ours}{lasting}"
+        refused = about is not None and about.startswith(("audio_", "session_"))
+        if (not self._ready or refused or code in FATAL_CODES
+                or kind != "invalid_request_error"):
+            self._fail(t_ns, reason)
+        else:
+            self._note(t_ns, reason)
+
+    # bounds of a session
+
+    def _within_audio(self, t_ns: int, n: int) -> bool:
+        """Count `n` samples that came; whether there may be so many."""
+        self._audio_n += n
+        if self._audio_n > MAX_AUDIO_S * self._output_rate_hz:
+            self._fail(t_ns, f"the server sent more than {MAX_AUDIO_S:g} s of audio")
+            return False
+        return True
+
+    def _within_text(self, t_ns: int, text: str) -> bool:
+        """Count characters of transcript that came; whether there may be so many."""
+        self._text_chars += len(text)
+        if self._text_chars > MAX_TEXT_CHARS:
+            self._fail(t_ns, f"the server sent more than {MAX_TEXT_CHARS} characters of transcript")
+            return False
+        return True
