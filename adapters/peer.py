@@ -7,11 +7,11 @@ else: not in settings, logs, error messages, the run folder or the representatio
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from adapters.base import AgentEvent
+from adapters.base import AgentEvent, ResponseDone, TextDelta
 from audio import endpoint_rules
 from audio.endpoint_rules import SECRET_MIN_CHARS, api_key, is_loopback, missing_key
 
@@ -44,8 +44,48 @@ def check_base_url(url: str, *, where: str) -> str:
     return endpoint_rules.check_base_url(url, where=where, secure="wss", plain="ws")
 
 
+HELD_CHARS = 4
+"""The end of a transcript delta that is so much of a secret waits for what comes next. Ours."""
+
+
 class Redactor(endpoint_rules.Redactor):
-    """Takes secrets out of text and out of events."""
+    """Takes secrets out of text and out of events, also where one is spelled over many events."""
+
+    def __init__(self, secrets: tuple[str, ...]) -> None:
+        super().__init__(secrets)
+        self._held: dict[str | None, str] = {}
+        self._told: dict[str | None, str] = {}
+        """The last characters that were told of each transcript: too few to be a secret's."""
+
+    def events(self, event: AgentEvent) -> Iterator[AgentEvent]:
+        """What may be told of an event, in its place in the stream.
+
+        The end of a transcript that may be the middle of a secret is told with the next piece or
+        with the end of the response.
+        """
+        if isinstance(event, TextDelta) and self._secrets:
+            text = self._held.pop(event.response_id, "") + event.text
+            told = self._told.get(event.response_id, "")
+            if held := min(self._held_n(told + text), len(text)):
+                text, self._held[event.response_id] = text[:-held], text[-held:]
+            self._told[event.response_id] = (told + text)[1 - HELD_CHARS :]
+            if text:
+                yield self.event(dataclasses.replace(event, text=text))
+            return
+        if isinstance(event, ResponseDone) and (rest := self._held.pop(event.response_id, "")):
+            yield self.event(TextDelta(event.t_ns, rest, event.response_id))
+        yield self.event(event)
+
+    def _held_n(self, text: str) -> int:
+        """Length of the longest end of `text` that is part of a secret, and not all of it."""
+        found = 0
+        for secret in self._secrets:
+            n = HELD_CHARS
+            while n <= len(text) and text[-n:] in secret:
+                n += 1
+            if HELD_CHARS < n <= len(secret):
+                found = max(found, n - 1)
+        return found
 
     def event(self, event: AgentEvent) -> AgentEvent:
         """The same event without secrets in any of its texts."""

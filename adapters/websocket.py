@@ -34,10 +34,13 @@ from audio.timebase import NS_PER_MS
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Longest message taken. The largest that OpenAI documents is 15 MiB (an append)."""
-MAX_UNREAD_MESSAGES = 4_096
+MAX_UNREAD_MESSAGES = 100_000
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
-"""What may wait to be read by the rig. Ours: a burst of minutes of audio; more means that nobody
-reads."""
+"""What may wait to be read by the rig. Ours: minutes of audio at once, even in pieces of 2 ms; more
+means that nobody reads."""
+SLICE_NS = 2 * NS_PER_MS
+"""How long messages are taken, or decoded, before the sender gets a turn. Ours: a tenth of the time
+between two frames."""
 MAX_UNSENT_FRAMES = 25
 """User audio that waits for the network. Ours: half a second; a system that hears the user that
 late has not been tested fairly."""
@@ -50,7 +53,9 @@ sees a slow network; the frame after it is due 20 ms later. Ours: the certificat
 LIBRARY_BUFFER_BYTES = 4_096
 SYSTEM_BUFFER_BYTES = 64 * 1024
 """Unsent bytes that are kept without making a sender wait: by the library three frames of audio, by
-the system about a second (the protocol needs 70 kB/s). The defaults hide half a minute."""
+this system about a second (the protocol needs 70 kB/s). The defaults hide half a minute. What the
+peer's system takes for a peer that does not read cannot be seen from here: on one machine such a
+peer is noticed after about 5 s."""
 CLOSE_S = 2.0
 """How long the closing handshake may take before the connection is dropped. Ours."""
 
@@ -159,11 +164,15 @@ class WebSocketSession:
     async def events(self) -> AsyncIterator[AgentEvent]:
         """What the system does, in order of arrival; the last one is the fault that ended it."""
         while True:
+            turn_ns = self._clock.now_ns() + SLICE_NS
             while self._incoming:
                 for event in self._take(self._incoming.popleft()):
-                    yield self._redact.event(event)
-                # A burst must not keep the sender from its deadlines.
-                await asyncio.sleep(0)
+                    for clean in self._redact.events(event):
+                        yield clean
+                if self._clock.now_ns() >= turn_ns:
+                    # A burst must not keep the sender from its deadlines.
+                    await asyncio.sleep(0)
+                    turn_ns = self._clock.now_ns() + SLICE_NS
             if self._closed or self._failure is not None:
                 return
             self._news.clear()
@@ -218,6 +227,7 @@ class WebSocketSession:
             self._news.set()
 
     async def _read(self) -> None:
+        turn_ns = self._clock.now_ns() + SLICE_NS
         while True:
             try:
                 data = await self._socket.recv(decode=False)
@@ -233,6 +243,10 @@ class WebSocketSession:
                 self._end(f"{len(self._incoming)} messages of {self._incoming_bytes} bytes wait "
                           f"unread, expected at most {MAX_UNREAD_MESSAGES} of {MAX_UNREAD_BYTES}")
                 return
+            # What the library holds already comes without a pause.
+            if t_ns >= turn_ns:
+                await asyncio.sleep(0)
+                turn_ns = self._clock.now_ns() + SLICE_NS
 
     async def _write(self) -> None:
         behind = False

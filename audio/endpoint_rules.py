@@ -9,6 +9,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from itertools import groupby
+from operator import itemgetter
 from urllib.parse import urlsplit
 
 from audio.errors import InputError
@@ -19,6 +21,10 @@ _KEY_LIKE = re.compile(
 SECRET_MIN_CHARS = 16
 """A shorter key is a placeholder for a server that wants none ("none", "test"): taking it out would
 take words out of transcripts. Ours: keys of hosted systems have 39 characters and more."""
+
+
+SECRET_PART_CHARS = 8
+"""Ours: what is left of a random key after this much of it is beyond guessing."""
 
 
 def check_base_url(
@@ -68,9 +74,24 @@ class Redactor:
         return _KEY_LIKE.sub("[redacted]", self.exactly(text))
 
     def exactly(self, text: str) -> str:
-        """The given secrets alone, so that words of a transcript stay as they are."""
+        """The given secrets alone, so that words of a transcript stay as they are.
+
+        Every stretch of `SECRET_PART_CHARS` of a secret and more goes, too: a message may have been
+        cut in the middle of one.
+        """
         for secret in self._secrets:
-            text = text.replace(secret, "[redacted]")
+            parts = [secret[k : k + SECRET_PART_CHARS]
+                     for k in range(len(secret) - SECRET_PART_CHARS + 1)]
+            hidden = bytearray(len(text))
+            for part in parts:
+                at = text.find(part)
+                while at >= 0:
+                    hidden[at : at + len(part)] = b"\1" * len(part)
+                    at = text.find(part, at + 1)
+            if any(hidden):
+                text = "".join("[redacted]" if gone else "".join(c for c, _ in stretch)
+                               for gone, stretch in groupby(zip(text, hidden, strict=True),
+                                                            key=itemgetter(1)))
         return text
 
 

@@ -22,7 +22,15 @@ from adapters.wire.base import Message
 from adapters.wire.client_playout import ClientPlayout, Item, cut_ms
 from adapters.wire.event_stream import EventStream
 from adapters.wire.openai_session import AskedSession, compare
-from adapters.wire.payload import PayloadError, Pcm16Stream, at, excerpt, identifier, writable
+from adapters.wire.payload import (
+    BrokenAudioError,
+    PayloadError,
+    Pcm16Stream,
+    at,
+    excerpt,
+    identifier,
+    writable,
+)
 from audio.buffers import Float32
 
 MAX_RESPONSES = 1_000
@@ -127,6 +135,10 @@ class RealtimeWire(EventStream):
                 self._session_updated(event, t_ns)
 
     def _session_updated(self, event: dict[str, Any], t_ns: int) -> None:
+        if not isinstance(event.get("session"), dict):
+            self._fail(t_ns, "session.updated: expected a session, got "
+                             f"{excerpt(event.get('session'), 40)}")
+            return
         granted = compare(self._asked, at(event, "session"))
         if granted.wrong_format:
             self._fail(t_ns, f"the server uses another audio format: "
@@ -199,19 +211,27 @@ class RealtimeWire(EventStream):
 
     # audio and words
 
-    def _stream(self, event: dict[str, Any], t_ns: int) -> tuple[str | None, str]:
+    def _stream(self, event: dict[str, Any]) -> tuple[str | None, str]:
         """Response id and the key of one stream of audio or words within it."""
         response_id = identifier(event, "response_id") or self._open_id()
-        if response_id is not None and response_id not in self._responses:
-            self._note(t_ns, f"output of {response_id} before its response.created")
-            self._begin(response_id, t_ns)
         item_id = identifier(event, "item_id") or ""
         return response_id, f"{response_id}/{item_id}/{_content_index(event)}"
 
+    def _must_have_begun(self, response_id: str | None, t_ns: int) -> None:
+        """Sound or words are there: their response has begun, whether or not the server said so.
+        An end or an empty piece alone begins nothing; nobody would ever end it."""
+        if response_id is not None and response_id not in self._responses:
+            self._note(t_ns, f"output of {response_id} before its response.created")
+            self._begin(response_id, t_ns)
+
     def _audio_delta(self, event: dict[str, Any], t_ns: int) -> None:
-        response_id, key = self._stream(event, t_ns)
+        response_id, key = self._stream(event)
         try:
             samples = self._pcm.push(key, event.get("delta"))
+        except BrokenAudioError as error:
+            # What the model said in it is lost, so the recording is not what was said.
+            self._fail(t_ns, f"audio delta: {error}")
+            return
         except PayloadError as error:
             self._note(t_ns, f"audio delta skipped: {error}")
             return
@@ -219,6 +239,7 @@ class RealtimeWire(EventStream):
             self._note(t_ns, "audio delta splits a sample: its first byte waits for the next one")
         if not len(samples):
             return
+        self._must_have_begun(response_id, t_ns)
         if not self._within_audio(t_ns, len(samples)):
             return
         status = None if response_id is None else self._responses.get(response_id)
@@ -231,13 +252,13 @@ class RealtimeWire(EventStream):
             self._playout.add(t_ns, len(samples), item)
 
     def _audio_done(self, event: dict[str, Any], t_ns: int) -> None:
-        response_id, key = self._stream(event, t_ns)
+        response_id, key = self._stream(event)
         if self._pcm.end(key):
             self._note(t_ns, f"half a sample left over at the end of {response_id}")
         self._log(t_ns, "response.output_audio.done", {"response_id": response_id})
 
     def _text_delta(self, event: dict[str, Any], t_ns: int) -> None:
-        response_id, key = self._stream(event, t_ns)
+        response_id, key = self._stream(event)
         text = event.get("delta")
         if not isinstance(text, str) or not text:
             self._note(t_ns, f"transcript delta skipped: expected text, got {excerpt(text, 40)}")
@@ -246,7 +267,7 @@ class RealtimeWire(EventStream):
 
     def _text_done(self, event: dict[str, Any], t_ns: int) -> None:
         """The whole transcript: what no delta has brought is added, nothing is taken back."""
-        response_id, key = self._stream(event, t_ns)
+        response_id, key = self._stream(event)
         whole, so_far = event.get("transcript"), self._texts.get(key, "")
         self._log(t_ns, "response.output_audio_transcript.done", {"response_id": response_id})
         if not isinstance(whole, str):
@@ -261,6 +282,7 @@ class RealtimeWire(EventStream):
     def _say(self, t_ns: int, key: str, text: str, response_id: str | None) -> None:
         if not self._within_text(t_ns, text):
             return
+        self._must_have_begun(response_id, t_ns)
         self._texts[key] = self._texts.get(key, "") + text
         self._events.append(TextDelta(t_ns, writable(text), response_id))
 

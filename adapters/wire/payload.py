@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from audio.errors import InfrastructureError
 
 MAX_ID_CHARS = 256
 """Ids of responses, items and events. Ours: real ones have some 30 characters."""
+
+
+EXCERPT_DEPTH = 6
+EXCERPT_ITEMS = 50
+"""How deep and how wide a value is shown. Ours: what is longer is cut to a line anyway."""
+_ADDRESS_ALPHABET = str.maketrans("-_", "+/")
 
 
 class PayloadError(InfrastructureError):
@@ -61,17 +68,44 @@ def writable(text: str) -> str:
 
 
 def excerpt(value: object, limit: int = 200) -> str:
-    """One printable line of at most `limit` characters for logs and error messages."""
+    """One printable line of at most `limit` characters for logs and error messages.
+
+    Takes microseconds whatever the value holds: an event may carry a minute of audio, and the
+    frames of other sessions wait for this.
+    """
     if isinstance(value, str):
         text = value[: 4 * limit]
     else:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        text = json.dumps(_pruned(value, limit, EXCERPT_DEPTH), ensure_ascii=False,
+                          separators=(",", ":"), default=str)[: 4 * limit]
     line = "".join(c if c.isprintable() else " " for c in text)
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
+def _pruned(value: object, limit: int, depth: int) -> object:
+    """The value with long texts and collections cut, and nothing below `depth` levels."""
+    if isinstance(value, str):
+        return value[:limit]
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a huge number"
+    if isinstance(value, dict):
+        return {str(k)[:limit]: _pruned(v, limit, depth - 1)
+                for k, v in islice(value.items(), EXCERPT_ITEMS)} if depth else "{...}"
+    if isinstance(value, list | tuple):
+        return [_pruned(v, limit, depth - 1)
+                for v in islice(value, EXCERPT_ITEMS)] if depth else "[...]"
+    return value
+
+
+class BrokenAudioError(PayloadError):
+    """Audio that cannot be decoded: what was said in it is lost."""
+
+
 class Pcm16Stream:
     """Base64 PCM16, little endian, in pieces that may split a sample.
+
+    Line breaks, missing padding and the alphabet of addresses (`-_`) are understood: decoders
+    differ in what they write, and none of that loses a sample.
 
     A byte that is left over is carried to the next piece of the same `key` (a stream of audio).
     """
@@ -80,14 +114,21 @@ class Pcm16Stream:
         self._carried: dict[str, bytes] = {}
 
     def push(self, key: str, text: object) -> Float32:
-        """Decode one piece: float32 `(n,)`. Raises `PayloadError`; the carried byte is kept."""
+        """Decode one piece: float32 `(n,)`.
+
+        Raises `BrokenAudioError` for what cannot be decoded, `PayloadError` for a piece without
+        audio; the carried byte is kept.
+        """
+        if text is None:
+            raise PayloadError("expected audio, got null")
         if not isinstance(text, str):
-            raise PayloadError(f"expected base64 text, got {type(text).__name__}")
+            raise BrokenAudioError(f"expected base64 text, got {type(text).__name__}")
+        bare = "".join(text.split()).translate(_ADDRESS_ALPHABET).rstrip("=")
         try:
-            data = base64.b64decode(text, validate=True)
+            data = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise PayloadError(f"expected base64, got {len(text)} characters that are none: "
-                               f"{excerpt(str(error), 120)}") from None
+            raise BrokenAudioError(f"expected base64, got {len(text)} characters that are none: "
+                                   f"{excerpt(str(error), 120)}") from None
         if not data:
             raise PayloadError("expected audio, got an empty piece")
         data = self._carried.pop(key, b"") + data

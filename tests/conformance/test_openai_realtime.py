@@ -8,42 +8,30 @@ at a time, in a fixture; each test looks at its own.
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import dataclasses
-import io
-import json
-import logging
-import os
-import re
-import socket
-import traceback
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 import pytest
-from realtime_server import (
-    Conversation,
-    RealtimeServer,
-    Scenario,
-    close_with,
-    drop,
-    say,
-    tone_pcm,
-    words_of,
+from mangles import SplitSamples, no_event_ids, repeated, unknown_events, unreadable
+from realtime_server import RealtimeServer, Scenario, close_with, drop, say, tone_pcm, words_of
+from session_harness import (
+    BOUNDS,
+    KEY,
+    RATE_HZ,
+    SAMPLE_NS,
+    Subject,
+    Suite,
+    assert_ended,
+    assert_no_key,
+    assert_no_websocket,
+    assert_transparent,
+    met,
+    played_suite,
 )
 
-from adapters import registry
-from adapters.base import SessionConfig
 from audio.buffers import float_to_pcm16
 from audio.timebase import n_to_ns
-from audio.vad import VadSettings
-from rig.clock import loop_factory
-from rig.orchestrator import Played, SessionFailedError, play
-from rig.playout import Arrival, Interruption, place
 from rig.record import (
     AudioEvent,
     FaultEvent,
@@ -51,54 +39,32 @@ from rig.record import (
     ResponseDoneEvent,
     ResponseStartedEvent,
     StateEvent,
-    TextEvent,
 )
-from rig.schedule import Bounds, Plan
-from rig.timing import certify
 
-KEY = "sk-conformance-0123456789-abcdefghijklm"
-RATE_HZ = 24_000
-BOUNDS = Bounds(turn1_reply_s=2.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
-                onset_s=1.0, after_window_s=0.1)
-TOLERANCE_NS = 150_000_000
-"""Between two runs of the same session, on a machine that keeps its deadlines."""
-TRIES = 3
-"""A session whose timing certificate is void says nothing, and is played again (contract)."""
-SAMPLE_NS = 41_667
-AT_ONCE = 8
-
-
-def speech(seed: int, seconds: float = 0.4) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(-0.2, 0.2, round(seconds * RATE_HZ)).astype(
-        np.float32)
-
-
-PLAN = Plan(turn1=speech(1), turn2=speech(2), window_end_s=0.3)
 SETTINGS = {"vad_silence_duration_ms": "200", "ready_timeout_s": "2", "open_timeout_s": "2"}
 
 
 # What the server does wrong. Each mangler gets one event and gives what is sent instead.
 
-def unknown_events(event: dict) -> list:
-    return [{"type": "response.mood.delta", "event_id": "x" + event["event_id"], "mood": "fine"},
-            {"type": "x" * 300}, event]
-
-
-def repeated(event: dict) -> list:
-    return [event, event]
-
-
-def bad_pieces(event: dict) -> list:
+def empty_pieces(event: dict) -> list:
     if event["type"] != "response.output_audio.delta":
         return [event]
-    bad = [{**event, "event_id": f"{event['event_id']}-{k}", "delta": delta}
-           for k, delta in enumerate(["", "!!!!", "abc", "AAAA====A", 5, None, ["AAAA"]])]
-    return [*bad, event]
+    return [{**event, "event_id": event["event_id"] + "x", "delta": nothing}
+            for nothing in ("", None)] + [event]
 
 
-def unreadable(event: dict) -> list:
-    return ['{"type": "response.output_audio.delta", "delta": "AA', "[1, 2]", "null", b"\xff\xfe{}",
-            '{"no": "type"}', "[" * 5000, event]
+def other_base64(event: dict) -> list:
+    """Line breaks after 76 characters, the alphabet of addresses, no padding."""
+    if event["type"] != "response.output_audio.delta":
+        return [event]
+    text = base64.urlsafe_b64encode(base64.b64decode(event["delta"])).decode().rstrip("=")
+    lines = [text[k:k + 76] for k in range(0, len(text), 76)]
+    return [{**event, "delta": "\r\n".join(lines) + "\r\n"}]
+
+
+def broken_pieces(event: dict) -> list:
+    return [{**event, "delta": "!" + event["delta"][1:]}
+            if event["type"] == "response.output_audio.delta" else event]
 
 
 def beta_names(event: dict) -> list:
@@ -111,10 +77,6 @@ def beta_names(event: dict) -> list:
         out.append({**event, "event_id": event["event_id"] + "b",
                     "type": "conversation.item.created"})
     return out
-
-
-def no_event_ids(event: dict) -> list:
-    return [{k: v for k, v in event.items() if k != "event_id"}]
 
 
 def harmless_errors(event: dict) -> list:
@@ -138,34 +100,14 @@ def reordered_ends(event: dict) -> list:
                                    "response.output_item.done") else [event]
 
 
-class SplitSamples:
-    """Every delta is odd in length: the last byte comes with the next one."""
-
-    def __init__(self) -> None:
-        self._byte = b""
-
-    def __call__(self, event: dict) -> list:
-        if event["type"] == "response.output_audio.done" and self._byte:
-            rest = {**event, "type": "response.output_audio.delta",
-                    "event_id": event["event_id"] + "r",
-                    "delta": base64.b64encode(self._byte).decode()}
-            self._byte = b""
-            return [rest, event]
-        if event["type"] != "response.output_audio.delta":
-            return [event]
-        data = self._byte + base64.b64decode(event["delta"])
-        keep = len(data) - 1 if len(data) % 2 == 0 else len(data)
-        self._byte = data[keep:]
-        return [{**event, "delta": base64.b64encode(data[:keep]).decode()}]
-
-
 TRANSPARENT: dict[str, tuple[Scenario, str | None]] = {
     # name: what goes wrong, and the trace that it must leave in the log (None: none is needed)
     "burst": (Scenario(pace_s=0.0, chunk_s=0.02), None),
     "one_delta": (Scenario(chunk_s=60.0), None),
     "unknown_events": (Scenario(mangle=unknown_events), "unknown_event"),
     "repeated_events": (Scenario(mangle=repeated), "repeated event skipped: response.done"),
-    "bad_pieces": (Scenario(mangle=bad_pieces), "audio delta skipped: expected base64"),
+    "empty_pieces": (Scenario(mangle=empty_pieces), "audio delta skipped: expected audio"),
+    "other_base64": (Scenario(mangle=other_base64), None),
     "unreadable": (Scenario(mangle=unreadable), "unreadable message skipped"),
     "split_samples": (Scenario(make_mangle=SplitSamples), "splits a sample"),
     "beta_names": (Scenario(mangle=beta_names), None),
@@ -196,6 +138,7 @@ INFRASTRUCTURE: dict[str, tuple[Scenario, str]] = {
                  r"HTTP 429; rate limit or quota; retry after 7 s; slow down"),
     "http_503": (Scenario(http=(503, {}, "")), r"HTTP 503$"),
     "redirect": (Scenario(http=(302, {"Location": "ws://127.0.0.1:9/steal"}, "")), r"HTTP 302$"),
+    "broken_pieces": (Scenario(mangle=broken_pieces), r"audio delta: expected base64"),
     "no_created": (Scenario(say_created=False), r"connected, but not ready within 2 s"),
     "no_updated": (Scenario(say_updated=False), r"connected, but not ready within 2 s"),
     "error_at_gate": (Scenario(at_connect=say(
@@ -264,157 +207,14 @@ EARLY_TURN2 = replace(BOUNDS, turn1_reply_s=1.0)
 PATIENT = replace(BOUNDS, turn1_reply_s=6.0)
 
 
-@dataclass
-class Result:
-    played: Played | None
-    failure: SessionFailedError | None
-    lasted_s: float
-    conversation: Conversation | None
-
-    def of(self, kind: type) -> list[Any]:
-        played = self.played or (self.failure.played if self.failure else None)
-        return [e for e in (played.events if played else []) if isinstance(e, kind)]
-
-    @property
-    def audio(self) -> dict[str | None, bytes]:
-        """What each response sounded like, as PCM16."""
-        assert self.played is not None
-        out: dict[str | None, bytes] = {}
-        for event, samples in zip(self.of(AudioEvent), self.played.received, strict=True):
-            assert event.n == len(samples)
-            out[event.response_id] = out.get(event.response_id, b"") + float_to_pcm16(
-                samples).astype("<i2").tobytes()
-        return out
-
-    @property
-    def text(self) -> dict[str | None, str]:
-        out: dict[str | None, str] = {}
-        for event in self.of(TextEvent):
-            out[event.response_id] = out.get(event.response_id, "") + event.text
-        return out
-
-    def heard(self, policy: str) -> list[tuple[int, int]]:
-        """Stretches without a gap, in nanoseconds of the session."""
-        arrivals = [Arrival(e.t_ns, e.n, e.response_id) for e in self.of(AudioEvent)]
-        stops = [Interruption(e.t_ns, e.response_id) for e in self.of(InterruptedEvent)]
-        runs: dict[int, tuple[int, int]] = {}
-        for p in place(arrivals, stops, policy, RATE_HZ):
-            start, _ = runs.get(p.run, (p.start_ns, 0))
-            runs[p.run] = (start, p.start_ns + n_to_ns(p.n, RATE_HZ))
-        return list(runs.values())
-
-    @property
-    def void(self) -> bool:
-        """Whether the machine was too busy for this session to mean anything."""
-        return self.played is not None and certify(self.played.late_ns, None).void
-
-    def tolerance_ns(self, other: Result | None = None) -> int:
-        """What may lie between two sessions; more where the last try was void as well."""
-        late_ns = max([0, *(max(r.played.late_ns) for r in (self, other or self) if r.void)])
-        return TOLERANCE_NS + 4 * late_ns
-
-    @property
-    def log(self) -> str:
-        played = self.played or (self.failure.played if self.failure else None)
-        return "" if played is None else "\n".join(
-            e.model_dump_json() for e in played.events)
-
-
-@asynccontextmanager
-async def deaf_peer(answer: bytes) -> AsyncIterator[str]:
-    """Takes connections; says `answer` and nothing else."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-
-
-async def one(name: str, base_url: str, server: RealtimeServer | None, bounds: Bounds) -> Result:
-    adapter = registry.create("openai_realtime", {
-        **SETTINGS, "base_url": base_url, "model": name, **CHANGED.get(name, {})})
-    config = SessionConfig(case_id="R1-A-1-L2", trial=1, system_prompt="Be brief: señal.", seed=1,
-                           settings=adapter.settings)
-    began = asyncio.get_running_loop().time()
-    played, failure = None, None
-    try:
-        played = await play(PLAN, adapter, config, vad=VadSettings(), bounds=bounds)
-    except SessionFailedError as error:
-        failure = error
-    lasted_s = asyncio.get_running_loop().time() - began
-    met = server.conversations.get(name, []) if server else []
-    return Result(played, failure, lasted_s, met[-1] if met else None)
-
-
-@dataclass
-class Suite:
-    results: dict[str, Result]
-    server: RealtimeServer
-    library_log: str
-    adapter_facts: str
-
-
-async def everything(library_log: io.StringIO) -> Suite:
+@pytest.fixture(scope="module")
+def suite() -> Iterator[Suite]:
     scenarios = {"calm": Scenario(), **{n: s for n, (s, _) in TRANSPARENT.items()},
                  **{n: s for n, (s, _) in INFRASTRUCTURE.items()}, **BEHAVIOUR, **LOOSE}
     bounds = {n: EARLY_TURN2 for n in BEHAVIOUR if n.startswith("barge_in") or n == "never_stops"}
     bounds["stops_reading"] = PATIENT
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        closed = f"ws://127.0.0.1:{free.getsockname()[1]}/v1"
-    gate = asyncio.Semaphore(AT_ONCE)
-    results: dict[str, Result] = {}
-
-    async def run(name: str, base_url: str, server: RealtimeServer | None) -> None:
-        async with gate:
-            for _ in range(TRIES):
-                results[name] = await one(name, base_url, server, bounds.get(name, BOUNDS))
-                if not results[name].void:
-                    break
-
-    async with (RealtimeServer(scenarios).running() as server, deaf_peer(b"") as mute,
-                deaf_peer(b"220 mail.example ESMTP\r\n") as mail, asyncio.TaskGroup() as group):
-        for name in scenarios:
-            group.create_task(run(name, server.base_url, server))
-        for name, url in (("refused", closed), ("mute", mute), ("not_http", mail)):
-            group.create_task(run(name, url, None))
-    adapter = registry.create("openai_realtime", {"base_url": "ws://127.0.0.1:1/v1"})
-    facts = repr((vars(adapter), adapter.settings, adapter.version, adapter.capabilities))
-    return Suite(results, server, library_log.getvalue(), facts)
-
-
-@pytest.fixture(scope="module")
-def suite() -> Iterator[Suite]:
-    library_log = io.StringIO()
-    handler = logging.StreamHandler(library_log)
-    root = logging.getLogger()
-    level = root.level
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENAI_API_KEY", KEY)
-        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
-            patch.setenv(name, "http://127.0.0.1:9")  # must not be used for this machine
-        root.addHandler(handler)
-        root.setLevel(logging.DEBUG)
-        # The library's server side logs the requests that it gets; what matters is our side.
-        logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
-        try:
-            with asyncio.Runner(loop_factory=loop_factory("real")) as runner:
-                yield runner.run(everything(library_log))
-        finally:
-            root.removeHandler(handler)
-            root.setLevel(level)
-            logging.getLogger("websockets.server").setLevel(logging.NOTSET)
-
-
-def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
-    result = suite.results[name]
-    assert result.failure is None, result.failure
-    assert result.conversation is not None
-    return result, result.conversation
+    yield from played_suite(Subject("openai_realtime", "OPENAI_API_KEY", SETTINGS, CHANGED),
+                            RealtimeServer(scenarios), bounds)
 
 
 # the undisturbed session
@@ -473,42 +273,18 @@ def test_the_request_carries_key_and_model_and_no_beta_header(suite: Suite) -> N
 
 @pytest.mark.parametrize("name", TRANSPARENT)
 def test_transparent_trouble_changes_nothing_that_is_measured(suite: Suite, name: str) -> None:
-    calm, (result, _) = suite.results["calm"], met(suite, name)
-    assert result.audio == calm.audio
-    assert result.text == calm.text
-    for kind in (ResponseStartedEvent, ResponseDoneEvent, InterruptedEvent):
-        assert [e.model_dump(exclude={"seq", "t_ns"}) for e in result.of(kind)] == [
-            e.model_dump(exclude={"seq", "t_ns"}) for e in calm.of(kind)]
-    assert result.played.flags == calm.played.flags
-    for policy in ("hold", "flush"):
-        mine, theirs = result.heard(policy), calm.heard(policy)
-        assert [b - a for a, b in mine] == [b - a for a, b in theirs]
-        assert all(abs(a - b) < result.tolerance_ns(calm)
-                   for (a, _), (b, _) in zip(mine, theirs, strict=True))
-    assert abs(n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
-               ) < result.tolerance_ns(calm)
-    assert all(e.severity == "transparent" for e in result.of(FaultEvent))
-    trace = TRANSPARENT[name][1]
-    assert trace is None or trace in result.log.replace("\\", "")
+    assert_transparent(suite, name, TRANSPARENT[name][1])
 
 
 # infrastructure
 
 @pytest.mark.parametrize("name", INFRASTRUCTURE)
 def test_infrastructure_trouble_ends_the_session_with_its_cause(suite: Suite, name: str) -> None:
-    result = suite.results[name]
-    assert result.failure is not None, result.log
-    assert re.search(INFRASTRUCTURE[name][1], str(result.failure)), str(result.failure)
-    assert "\n" not in str(result.failure)
-    assert result.lasted_s < 8.0
+    assert_ended(suite, name, INFRASTRUCTURE[name][1])
 
 
 def test_peers_that_are_no_websocket_end_the_session_with_their_cause(suite: Suite) -> None:
-    reasons = {n: str(suite.results[n].failure) for n in ("refused", "mute", "not_http")}
-    assert "cannot connect: ConnectionRefusedError: " in reasons["refused"]
-    assert reasons["mute"].endswith("/realtime: no WebSocket within 2 s")
-    assert "cannot connect: InvalidMessage: did not receive a valid" in reasons["not_http"]
-    assert all(suite.results[n].lasted_s < 4.0 for n in reasons)
+    assert_no_websocket(suite, "/realtime")
 
 
 def test_what_was_received_before_the_end_is_kept(suite: Suite) -> None:
@@ -606,24 +382,7 @@ def test_what_the_server_does_not_report_is_noted_and_what_differs_may_be_tolera
 # secrets and bounds
 
 def test_the_key_is_in_no_log_no_error_no_record_and_no_object(suite: Suite) -> None:
-    texts = [suite.library_log, suite.adapter_facts]
-    for result in suite.results.values():
-        texts.append(result.log)
-        if result.failure is not None:
-            texts.append("".join(traceback.format_exception(result.failure)))
-            seen: BaseException | None = result.failure
-            while seen is not None:
-                texts += [repr(seen), str(vars(seen))]
-                seen = seen.__cause__ or seen.__context__
-        if result.played is not None:
-            texts.append(json.dumps(dataclasses.asdict(
-                replace(result.played, events=[], received=[], user=[])), default=str))
-    assert len(suite.results) == len({*suite.results})
-    whole = "\n".join(texts)
-    assert len(whole) > 10_000
-    assert KEY not in whole
-    assert "Bearer" not in whole
-    assert os.environ["OPENAI_API_KEY"] == KEY
+    assert_no_key(suite)
 
 
 def test_no_session_outlasts_its_schedule(suite: Suite) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -306,9 +307,13 @@ def test_late_audio_of_a_finished_response_is_kept_and_counted() -> None:
 
 # broken pieces
 
-@pytest.mark.parametrize("delta", ["", "!!!!", "AAA", "AA=A", "AAAA====A", "é", 5, None, True,
-                                   ["AAAA"], {"a": 1}])
-def test_a_piece_that_is_no_audio_is_skipped_and_counted(delta: Any) -> None:
+@pytest.mark.parametrize(("delta", "severity"), [
+    *((d, "transparent") for d in ("", "\n", None)),
+    *((d, "infrastructure") for d in ("!!!!", "A", "AA=A", "AAAA====A", "é", 5, True, ["AAAA"],
+                                      {"a": 1}))])
+def test_a_piece_without_audio_is_counted_and_audio_that_is_lost_ends_the_session(
+    delta: Any, severity: str
+) -> None:
     d = Driven()
     d.begin()
     d.audio(PCM[:960])
@@ -316,9 +321,38 @@ def test_a_piece_that_is_no_audio_is_skipped_and_counted(delta: Any) -> None:
             "content_index": 0, "delta": delta})
     d.audio(PCM[960:1920])
     assert d.pcm == PCM[:1920]
-    ((severity, reason),) = d.faults
-    assert severity == "transparent"
-    assert reason.startswith("audio delta skipped: expected ")
+    (found,) = d.faults
+    assert found[0] == severity
+    assert re.match("audio delta( skipped)?: expected ", found[1])
+
+
+@pytest.mark.parametrize("write", [
+    lambda b: base64.b64encode(b).decode().rstrip("="),
+    lambda b: base64.urlsafe_b64encode(b).decode(),
+    lambda b: base64.encodebytes(b).decode(),
+    lambda b: " \r\n" + base64.b64encode(b).decode() + "\t",
+])
+def test_every_way_to_write_base64_is_the_same_audio(write: Any) -> None:
+    d = Driven()
+    d.begin()
+    for k in range(0, 1_000, 200):
+        d.give({"type": "response.output_audio.delta", "response_id": "r1", "item_id": "i1",
+                "content_index": 0, "delta": write(PCM[k : k + 200])})
+    assert d.pcm == PCM[:1_000]
+    assert d.faults == []
+
+
+@pytest.mark.parametrize("event", [
+    {"type": "response.output_audio.delta", "response_id": "ghost", "delta": ""},
+    {"type": "response.output_audio.done", "response_id": "ghost"},
+    {"type": "response.output_audio_transcript.done", "response_id": "ghost", "transcript": ""},
+    {"type": "response.output_audio_transcript.delta", "response_id": "ghost", "delta": ""}])
+def test_an_end_or_an_empty_piece_begins_no_response(event: dict[str, Any]) -> None:
+    """Nothing would ever end it, and the schedule would wait for that."""
+    d = Driven()
+    d.begin()
+    d.give(event)
+    assert [e.response_id for e in d.events if isinstance(e, ResponseStarted)] == ["r1"]
 
 
 @settings(max_examples=60, deadline=None)

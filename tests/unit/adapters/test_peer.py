@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from adapters.base import AudioReceived, Fault, ResponseDone, StateChanged, TextDelta
@@ -83,6 +85,39 @@ def test_secrets_are_taken_out_of_every_text_of_an_event() -> None:
     assert redact.event(plain) is plain
     audio = AudioReceived(1, [0.0], "r")  # type: ignore[arg-type]
     assert redact.event(audio) is audio
+
+
+@pytest.mark.parametrize("kept", range(8, len(KEY)))
+def test_a_key_that_was_cut_is_taken_out_as_far_as_it_goes(kept: int) -> None:
+    """A message is shortened before it is told, and that may be in the middle of a key."""
+    told = Redactor((KEY,))(f"x{KEY[:kept]}...")
+    assert told == "x[redacted]..."
+    assert Redactor((KEY,))(f"...{KEY[-kept:]}y") == "...[redacted]y"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 30])
+@pytest.mark.parametrize("part", [slice(None), slice(5, None), slice(0, -5)])
+def test_a_key_that_is_spelled_over_many_deltas_is_taken_out(size: int, part: slice) -> None:
+    text = f"The key is {KEY[part]}, and that is it. {KEY[part]}"
+    redact = Redactor((KEY,))
+    given = [TextDelta(k, text[k : k + size], "r") for k in range(0, len(text), size)]
+    told = [e for g in [*given, ResponseDone(999, "r", "completed")] for e in redact.events(g)]
+    said = "".join(e.text for e in told if isinstance(e, TextDelta))
+    assert not any(KEY[k : k + 8] in said for k in range(len(KEY) - 7))
+    # The first three characters may have been told before more was known.
+    assert re.fullmatch(r"The key is .{0,3}\[redacted\], and that is it\. .{0,3}\[redacted\]", said)
+    assert isinstance(told[-1], ResponseDone)
+
+
+def test_words_that_only_begin_like_a_key_are_all_told() -> None:
+    text = f"{KEY[:6]} and {KEY[3:9]}"
+    redact = Redactor((KEY,))
+    events = [TextDelta(k, c, "r") for k, c in enumerate(text)]
+    told = [e for g in events for e in redact.events(g)]
+    *_, rest, done = told = [*told, *redact.events(ResponseDone(99, "r", "completed"))]
+    assert "".join(e.text for e in told if isinstance(e, TextDelta)) == text
+    assert rest == TextDelta(99, text[-3:], "r")
+    assert done == ResponseDone(99, "r", "completed")
 
 
 def test_what_looks_like_a_key_is_taken_out_of_reasons_but_not_of_words_that_were_said() -> None:

