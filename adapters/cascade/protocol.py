@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -105,7 +105,7 @@ class ServerSession:
     def __init__(self, session_id: str, model: str | None = None) -> None:
         self._id = session_id
         self._settings = Settings(model=model or MODEL)
-        self._ids = itertools.count(1)
+        self._last_id = 0
         self._events: list[Event] = []
         self._jobs: list[Job] = []
         self._buffer = InputBuffer()
@@ -218,7 +218,14 @@ class ServerSession:
         return Output(tuple(self._events), tuple(self._jobs))
 
     def _next_id(self, kind: str) -> str:
-        return f"{kind}_{next(self._ids)}"
+        self._last_id += 1
+        return f"{kind}_{self._last_id}"
+
+    def _gives(self, item_id: str) -> bool:
+        """Whether this id is that of the turn being heard, or one that is still to be given."""
+        number = re.fullmatch(r"item_(\d{1,18})", item_id)
+        return ((number is not None and int(number[1]) > self._last_id)
+                or (self._turn is not None and item_id == self._turn[0]))
 
     def _emit(self, kind: str, **fields: Any) -> None:
         self._events.append({"type": kind, "event_id": self._next_id("event"), **fields})
@@ -324,6 +331,9 @@ class ServerSession:
 
     def _item_create(self, event: Event) -> None:
         item = client_item(event.get("item"), self._next_id("item"))
+        if self._gives(item.id):
+            raise ClientError("invalid_value", f"{item.id}: this server gives such ids itself; "
+                              "expected another", "item.id")
         previous = self._conversation.add(item, event.get("previous_item_id"))
         self._show(item, previous, "added", "done")
 

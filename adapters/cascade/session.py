@@ -7,7 +7,6 @@ model are the exception: they are labels, kept and reported as given (there is o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -241,10 +240,10 @@ def _detection(current: Detection, given: Mapping[str, object], where: str) -> D
 
 
 def _threshold(value: object, where: str) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value <= 1:  # type: ignore[operator, arg-type]
+    # Compared before anything else: JSON has integers that no float can hold.
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
         raise ClientError("invalid_value", "expected a number from 0 to 1", where)
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def _whole(value: object, where: str, least: int, most: int) -> int:

@@ -455,6 +455,24 @@ def test_items_go_where_they_are_put(client: kit.Client) -> None:
     error(client.send("conversation.item.delete", item_id="b"), "item_not_found")
 
 
+def test_ids_that_the_server_will_give_are_its_own(client: kit.Client) -> None:
+    """A client that takes them would take turns away, or break the session."""
+    def create(item_id: str) -> list[dict[str, Any]]:
+        return client.send("conversation.item.create", item={
+            "id": item_id, "type": "message", "role": "user",
+            "content": [{"type": "input_text", "text": "My number is four one five."}]})
+
+    for number in (900, 10**17):
+        error(create(f"item_{number}"), "invalid_value")
+    assert create("item_0")[0]["item"]["id"] == "item_0"
+    client.write(kit.utterance("Good morning.", after_s=0.0))
+    heard = client.of("input_audio_buffer.speech_started")[-1]["item_id"]
+    error(create(heard), "invalid_value")
+    client.write(kit.silence(1.0))
+    assert client.of("input_audio_buffer.committed")[-1]["item_id"] == heard
+    assert client.of("response.done")[-1]["response"]["status"] == "completed"
+
+
 @pytest.mark.parametrize("item", [
     None, {}, {"type": "function_call_output"}, {"type": "message", "role": "tool"},
     {"type": "message", "role": "user", "content": []},

@@ -94,7 +94,8 @@ def test_the_voice_is_locked_after_the_first_audio() -> None:
     *((inputs(turn_detection={"type": "server_vad", name: value}),
        f"session.audio.input.turn_detection.{name}") for name, value in [
            ("threshold", 1.1), ("threshold", -0.1), ("threshold", True), ("threshold", "0.5"),
-           ("threshold", float("inf")), ("prefix_padding_ms", -1), ("prefix_padding_ms", 10_001),
+           ("threshold", float("inf")), ("threshold", float("nan")), ("threshold", 10**400),
+           ("prefix_padding_ms", -1), ("prefix_padding_ms", 10_001),
            ("silence_duration_ms", 0.5), ("silence_duration_ms", None), ("create_response", 1),
            ("interrupt_response", None), ("idle_timeout_ms", 5000), ("eagerness", "low")]),
 ])
