@@ -77,6 +77,10 @@ _STATUS_HINTS = {
 }
 
 
+_HOPELESS = frozenset({400, 401, 403, 404})
+"""Answers about the key, the model or the address: the next try would get the same. Ours."""
+
+
 class ConnectionRefusedByPeerError(InfrastructureError):
     """The handshake was answered with an HTTP status; `retry_after_s` where the peer gave one."""
 
@@ -84,6 +88,7 @@ class ConnectionRefusedByPeerError(InfrastructureError):
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
+        self.hopeless = status in _HOPELESS
 
 
 class _Connect(connect):

@@ -38,3 +38,7 @@ class InfrastructureError(RigError):
     """Network, provider or rig trouble: never scored as the model's behaviour (exit code 3)."""
 
     exit_code = 3
+    retry_after_s: float | None = None
+    """How long the peer asks to wait before another try."""
+    hopeless = False
+    """Whether another try can only end in the same way, as with a key that is refused."""

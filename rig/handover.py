@@ -25,7 +25,7 @@ from rig.orchestrator import Played
 from rig.record import AdapterFacts
 from rig.recorder import write_session
 from rig.store import RunFolder
-from rig.workers import Workers, awaited
+from rig.workers import DeadWorkerError, Workers, awaited
 
 PIECE_N = 200
 """Events or chunks in a piece: pickling 200 events takes half a millisecond. Ours."""
@@ -55,13 +55,21 @@ class SessionWriter:
 
     async def write(self, run: RunFolder, case: Case, stream: Stream, trial: int, seed: int,
                     adapter: AdapterFacts, played: Played) -> Written:
-        """`recorder.write_session`, elsewhere. Raises what it raises, and `InfrastructureError`
-        when the process has died."""
+        """`recorder.write_session`, elsewhere. Raises what it raises, and `DeadWorkerError` when
+        the process has died of this session twice."""
         async with self._ahead:
             loop = asyncio.get_running_loop()
             pieces = await loop.run_in_executor(self._packer, _packed, played)
-            return await awaited(self._process.submit(_write, pieces, run, case, stream, trial,
-                                                      seed, adapter))
+            about = (pieces, run, case, stream, trial, seed, adapter)
+            process = self._process
+            try:
+                return await awaited(process.submit(_write, *about))
+            except DeadWorkerError:
+                # The session is still here, and whole files are all that is ever written.
+                if self._process is process:
+                    self._process = Workers(1)
+                process.__exit__(None, None, None)
+            return await awaited(self._process.submit(_write, *about))
 
     def __enter__(self) -> Self:
         self._process.__enter__()

@@ -83,9 +83,12 @@ class Played:
 class SessionFailedError(InfrastructureError):
     """The session broke off; `played` holds what was recorded until then."""
 
-    def __init__(self, reason: str, played: Played | None) -> None:
+    def __init__(self, reason: str, played: Played | None,
+                 cause: InfrastructureError | None = None) -> None:
         super().__init__(reason)
         self.played = played
+        if cause is not None:
+            self.retry_after_s, self.hopeless = cause.retry_after_s, cause.hopeless
 
 
 class _Log:
@@ -195,6 +198,7 @@ async def play(
     state = _Progress()
     limit_s = schedule.longest_s + SESSION_SLACK_S
     failure: str | None = None
+    cause: InfrastructureError | None = None
     closing = AsyncExitStack()
     try:
         async with asyncio.timeout(limit_s):
@@ -208,13 +212,13 @@ async def play(
         failure = (f"the session had not ended after {limit_s:.0f} s: a send or the connection "
                    "hangs, or this machine does not keep up")
     except InfrastructureError as error:
-        failure = str(error)
+        failure, cause = str(error), error
     finally:
         await _close(closing, log, clock)
     failure = failure or log.failure
     played = _played(schedule, log, state, clock, heard)
     if failure is not None:
-        raise SessionFailedError(failure, played)
+        raise SessionFailedError(failure, played, cause)
     assert played is not None
     return played
 

@@ -44,6 +44,9 @@ from rig.workers import Workers, result
 
 MAX_VOID_RERUNS = 2
 """Contract: a session over its timing budget is run again at most twice."""
+MAX_RETRY_WAIT_S = 120.0
+"""Longest wait that a peer may ask for before the next try. Ours: longer ones fail the case, and
+`--resume` tries it again."""
 DEFAULT_RETRIES = 2
 """Further attempts after an infrastructure error. Ours."""
 
@@ -92,11 +95,14 @@ class Outcome:
     reason: str | None
     started: str
     ended: str
+    retry_after_s: float | None = None
+    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Counts over cases and trials; `failed` names what did not end in `done`."""
+    """Counts over cases and trials; `failed` names what did not end in `done`; `stopped` says why
+    the rest was not tried."""
 
     n_planned: int
     n_skipped: int
@@ -104,6 +110,7 @@ class RunResult:
     failed: tuple[tuple[str, int, str, str], ...]
     repaired_ledger: str | None
     interrupted: bool
+    stopped: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -166,7 +173,8 @@ async def play_job_async(job: Job, live: LiveDetection | None = None,
     try:
         played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live)
     except InfrastructureError as error:
-        return Outcome("infra_error", str(error), started, utc_now())
+        return Outcome("infra_error", str(error), started, utc_now(), error.retry_after_s,
+                       error.hopeless)
     facts = adapter_facts(adapter)
     if writer is None:
         timing = write_session(job.run, case, job.stream, job.trial, seed, facts, played,
@@ -250,7 +258,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
         return RunResult(
             n_planned=len(jobs), n_skipped=len(jobs) - len(todo),
             counts=dict(Counter(a.status for a in final.values())), failed=failed,
-            repaired_ledger=ledger.repaired, interrupted=interrupted)
+            repaired_ledger=ledger.repaired, interrupted=interrupted, stopped=player.stopped)
 
 
 def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
@@ -302,6 +310,7 @@ class _Player:
         self._settled = already
         self._on_attempt = on_attempt
         self._tries: Counter[tuple[tuple[str, int], Status]] = Counter()
+        self.stopped: str | None = None
 
     def play(self, todo: Sequence[Job], clock: ClockKind) -> bool:
         """Play all; true when the user broke it off."""
@@ -330,8 +339,10 @@ class _Player:
             reason=outcome.reason, started=outcome.started, ended=outcome.ended)
         self._ledger.append(attempt)
         self._tries[job.key, outcome.status] += 1
+        if outcome.hopeless:
+            self.stopped = outcome.reason
         again = (
-            (outcome.status == "infra_error"
+            (outcome.status == "infra_error" and not outcome.hopeless
              and self._tries[job.key, "infra_error"] <= self._request.retries)
             or (outcome.status == "void" and self._tries[job.key, "void"] <= MAX_VOID_RERUNS))
         if not again:
@@ -376,10 +387,13 @@ class _Player:
 
         async def work(live: LiveDetection, writer: SessionWriter) -> None:
             for job in jobs:
+                if self.stopped is not None:
+                    return
                 tries = 0
-                while await book(job, await play_job_async(job, live, writer)):
+                while await book(job, outcome := await play_job_async(job, live, writer)):
                     tries += 1
-                    await asyncio.sleep(2.0**tries)
+                    asked_s = min(outcome.retry_after_s or 0.0, MAX_RETRY_WAIT_S)
+                    await asyncio.sleep(max(2.0**tries, asked_s))
 
         with LiveDetection() as live, SessionWriter() as writer:
             await writer.start()

@@ -20,6 +20,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class DeadWorkerError(InfrastructureError):
+    """A worker process has ended by itself, or was ended."""
+
+
 class Workers:
     """Up to `jobs` fresh interpreters, started when first needed; nothing is inherited but what a
     job carries. Used as a context, so that they never outlive it; one set may serve many runs."""
@@ -46,7 +50,7 @@ class Workers:
 
 
 def result(future: Future[T]) -> T:
-    """Like `future.result()`. Raises `InfrastructureError` when the process has died."""
+    """Like `future.result()`. Raises `DeadWorkerError` when the process has died."""
     with _dead_worker():
         return future.result()
 
@@ -62,8 +66,8 @@ def _dead_worker() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool as error:
-        raise InfrastructureError("a worker process died (out of memory or killed); what was "
-                                  "finished is kept, a run goes on with --resume") from error
+        raise DeadWorkerError("a worker process died (out of memory or killed); what was "
+                              "finished is kept, a run goes on with --resume") from error
 
 
 @contextmanager

@@ -100,10 +100,15 @@ def command(
         output.note(f"... and {len(result.failed) - 20} more that did not end in done")
     summary = {"run": str(folder.path), "adapter": adapter, "clock": kind,
                "planned": result.n_planned, "skipped_as_done": result.n_skipped,
-               "status": result.counts, "interrupted": result.interrupted}
+               "status": result.counts, "interrupted": result.interrupted,
+               "stopped": result.stopped}
+    now = ", ".join(f"{n} {s}" for s, n in sorted(result.counts.items())) or "none tried"
     output.line(f"{folder.path}: {result.n_planned} sessions planned, {result.n_skipped} done "
-                f"before, now {', '.join(f'{n} {s}' for s, n in sorted(result.counts.items()))}")
+                f"before, now {now}")
     output.document(summary)
+    if result.stopped is not None:
+        output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
+                    "the same way; go on with --resume when that is mended")
     if result.interrupted:
         output.note(f"interrupted; go on with: rig run {suite_dir} --adapter {adapter} --out "
                     f"{folder.path} --resume")

@@ -48,6 +48,7 @@ from probes.manifest import (
     WindowSpec,
 )
 from probes.render import build_suite
+from rig import handover
 
 RATE_HZ = 24_000
 TARGET = "locker four one nine key under the blue mat"
@@ -204,6 +205,15 @@ def heed_interrupts() -> None:
 def end_this_process(*_: object) -> None:
     """As an out-of-memory killer would. By name, so that it can be sent to a process."""
     os._exit(1)
+
+
+def end_this_process_once(pieces: Any, run: Any, *about: Any) -> Any:
+    """The first writer dies, the second one writes."""
+    marker = run.path / "died"
+    if not marker.exists():
+        marker.touch()
+        os._exit(1)
+    return handover._write(pieces, run, *about)
 
 
 def ledger(run: Path) -> list[dict[str, Any]]:

@@ -82,7 +82,25 @@ def test_the_other_process_writes_the_same_bytes(tiny_suite: Path, tmp_path: Pat
     assert kit.files(there.path) == kit.files(here.path)
 
 
-def test_a_writer_that_dies_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_dies_is_replaced_and_the_session_written(
+    tiny_suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = load_built(tiny_suite)
+    case, = (c for c in built.cases if c.case_id == CASE)
+    facts = adapter_facts(kit.stub(kit.nothing, capabilities=Capabilities(
+        full_duplex=True, persona_prompt=True)))
+    run = RunFolder(tmp_path / "run")
+    run.rec_dir.mkdir(parents=True)
+    monkeypatch.setattr(handover, "_write", kit.end_this_process_once)
+    written = write_elsewhere(session(3, 3), run, case, built.streams[case.stream_id], 1, 7, facts)
+    assert written.void_reason is None
+    assert run.read_record(CASE, 1).recorded_n == 20 * RATE
+    assert (run.path / "died").exists()
+
+
+def test_a_writer_that_dies_again_is_an_infrastructure_error(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The function that is sent to the process is the one that ends it.
     monkeypatch.setattr(handover, "_write", kit.end_this_process)
     with pytest.raises(InfrastructureError, match="a worker process died"):

@@ -30,6 +30,7 @@ from adapters.base import (
     StateChanged,
     TextDelta,
 )
+from adapters.websocket import ConnectionRefusedByPeerError
 from audio.errors import InfrastructureError, InputError, RigError, SynthesisError
 from audio.vad import VadSettings
 from rig.clock import Stopwatch, loop_factory
@@ -206,6 +207,52 @@ def test_a_session_over_its_timing_budget_is_void_and_played_again_twice(
 
 REAL = Capabilities(full_duplex=True, persona_prompt=True, realtime_only=True)
 VIRTUAL = Capabilities(full_duplex=True, persona_prompt=True, virtual_only=True)
+
+
+def refusing(status: int, retry_after_s: float | None = None) -> kit.StubAdapter:
+    """A hosted system that answers every handshake with HTTP `status`."""
+    @asynccontextmanager
+    async def opened(config: Any, clock: Any) -> AsyncIterator[Any]:
+        raise ConnectionRefusedByPeerError(f"HTTP {status}", status, retry_after_s)
+        yield
+
+    return kit.StubAdapter(opened, REAL)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_a_key_that_is_refused_stops_the_run_at_once(
+    status: int, tiny_suite: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
+) -> None:
+    """1,038 cases must not knock three times each with a key that no server takes."""
+    add_adapter("hosted", refusing(status))
+    run = tmp_path / "run"
+    called = call_rig("run", tiny_suite, "--adapter", "hosted", "--out", run, "--json")
+    assert called.code == 3
+    assert json.loads(called.out)["stopped"] == f"HTTP {status}"
+    assert f"stopped: HTTP {status}; no further case was tried" in called.err
+    assert [(a["attempt"], a["status"]) for a in kit.ledger(run)] == [(1, "infra_error")]
+
+
+@pytest.mark.parametrize(("asked_s", "waits_s"), [
+    (None, [2.0, 4.0]), (3.0, [3.0, 4.0]), (7.0, [7.0, 7.0]), (9_999.0, [120.0, 120.0])])
+def test_a_peer_that_asks_to_wait_is_waited_for(
+    asked_s: float | None, waits_s: list[float], tiny_suite: Path, tmp_path: Path, call_rig: Any,
+    add_adapter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, waited = asyncio.sleep, []
+
+    async def sleep(seconds: float) -> None:
+        if seconds >= 1:
+            waited.append(seconds)
+        await really(min(seconds, 0.0))
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    add_adapter("hosted", refusing(429, asked_s))
+    run = tmp_path / "run"
+    assert call_rig("run", tiny_suite, "--adapter", "hosted", "--filter", f"case={BROKEN}", "--out",
+                    run).code == 3
+    assert waited == waits_s
+    assert [a["status"] for a in kit.ledger(run)] == ["infra_error"] * 3
 
 
 def test_virtual_time_and_real_peers_refuse_each_other(
