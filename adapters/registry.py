@@ -27,6 +27,7 @@ _WHERE: dict[str, str] = {
     "inverse": "adapters.simulated.catalog:INVERSE",
     "cascade": "adapters.cascade.adapter:CASCADE",
     "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
+    "stepfun": "adapters.stepfun:STEPFUN",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

@@ -133,7 +133,9 @@ def compare(asked: dict[str, Any], reported: object) -> Granted:
     for path, want in _leaves(asked):
         name = ".".join(path)
         have = at(reported, *path)
-        if have is None:
+        if have is None and _no_detection(reported, path):
+            differs.append(f"{name}: turn detection is off")
+        elif have is None:
             silent.append(name)
         elif not _same(want, have):
             told = (f"{name}: {len(have)} characters instead of {len(want)}"
@@ -141,6 +143,12 @@ def compare(asked: dict[str, Any], reported: object) -> Granted:
                     else f"{name}: {excerpt(have, 60)} instead of {excerpt(want, 60)}")
             (wrong if any(key.endswith("format") for key in path) else differs).append(told)
     return Granted(tuple(wrong), tuple(differs), tuple(silent))
+
+
+def _no_detection(reported: object, path: tuple[str, ...]) -> bool:
+    """Whether a flat session reports turn detection, and as none: what StepFun has by default."""
+    return (path[0] == "turn_detection" and isinstance(reported, dict)
+            and path[0] in reported and not isinstance(reported[path[0]], dict))
 
 
 def _leaves(value: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -115,11 +115,13 @@ def merge(base: dict, change: dict) -> dict:
 class Conversation:
     """One session on the server's side; kept after its end for the test to look at."""
 
+    default_session = DEFAULT_SESSION
+
     def __init__(self, socket: ServerConnection, scenario: Scenario) -> None:
         self.socket = socket
         self.scenario = scenario
         self.headers = dict(socket.request.headers.raw_items())
-        self.session = merge(DEFAULT_SESSION, {"id": "sess_1", "model": "scripted"})
+        self.session = merge(self.default_session, {"id": "sess_1", "model": "scripted"})
         self.received: list[dict] = []
         self.sent: list[dict] = []
         self.audio = bytearray()
@@ -178,8 +180,7 @@ class Conversation:
         try:
             if s.at_connect is not None:
                 await self._do(s.at_connect)
-            if s.say_created:
-                await self.emit({"type": "session.created", "session": self.session})
+            await self._greet()
             async for message in self.socket:
                 await self._receive(json.loads(message))
                 if (s.stop_reading_after_s is not None
@@ -194,6 +195,10 @@ class Conversation:
             with contextlib.suppress(asyncio.CancelledError, ConnectionClosed, _Over):
                 await asyncio.gather(*self._tasks, return_exceptions=True)
             self.close_code = self.socket.close_code
+
+    async def _greet(self) -> None:
+        if self.scenario.say_created:
+            await self.emit({"type": "session.created", "session": self.session})
 
     async def _receive(self, event: dict) -> None:
         self.received.append(event)
@@ -234,12 +239,17 @@ class Conversation:
         assert len(pcm) % 2 == 0
         self.audio += pcm
         samples = np.frombuffer(pcm, dtype="<i2")
-        detection = self.session["audio"]["input"]["turn_detection"]
+        detection = self._detection
         if detection is not None and len(samples):
-            await self._detect(bool(np.abs(samples.astype(float)).mean() > 300), len(samples),
+            loud_from = detection.get("energy_awakeness_threshold", 300)
+            await self._detect(bool(np.abs(samples.astype(float)).mean() > loud_from), len(samples),
                                detection)
 
     # turn detection, on audio written to the buffer
+
+    @property
+    def _detection(self) -> dict | None:
+        return self.session["audio"]["input"]["turn_detection"]
 
     @property
     def _written_n(self) -> int:
@@ -258,7 +268,8 @@ class Conversation:
             start_n = self._speaking_since - detection.get("prefix_padding_ms", 300) * 24
             await self.emit({"type": "input_audio_buffer.speech_started",
                              "audio_start_ms": max(0, start_n) // 24, "item_id": self._user_item})
-            if detection["interrupt_response"] and self._response and not self._response.done():
+            if (detection.get("interrupt_response", True) and self._response
+                    and not self._response.done()):
                 self._response.cancel()
                 await asyncio.gather(self._response, return_exceptions=True)
         elif (self._speaking_since is not None
@@ -278,7 +289,7 @@ class Conversation:
             await self.emit({"type": f"conversation.item.{kind}", "item": body,
                              "previous_item_id": self._last_item})
         self._last_item = item
-        if detection["create_response"] and self.scenario.respond:
+        if detection.get("create_response", True) and self.scenario.respond:
             self._responses += 1
             self._response = asyncio.create_task(self._respond(self._responses))
             self._tasks.add(self._response)
@@ -390,8 +401,10 @@ class Conversation:
 class RealtimeServer:
     """Serves scenarios by name; remembers the conversations of each."""
 
-    def __init__(self, scenarios: dict[str, Scenario]) -> None:
+    def __init__(self, scenarios: dict[str, Scenario],
+                 conversation: type[Conversation] = Conversation) -> None:
         self.scenarios = scenarios
+        self._conversation = conversation
         self.conversations: dict[str, list[Conversation]] = {}
         self.paths: list[str] = []
         self._server: Server | None = None
@@ -401,10 +414,17 @@ class RealtimeServer:
         assert self._server is not None
         return f"ws://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
+    def url_of(self, name: str) -> str:
+        """The base URL at which a scenario is found; here its name is the model."""
+        return self.base_url
+
     def _scenario(self, request: Request) -> tuple[str, Scenario]:
         self.paths.append(request.path)
-        name = parse_qs(urlsplit(request.path).query)["model"][0]
+        name = self._name(request.path)
         return name, self.scenarios[name]
+
+    def _name(self, path: str) -> str:
+        return parse_qs(urlsplit(path).query)["model"][0]
 
     async def _process_request(
         self, socket: ServerConnection, request: Request
@@ -419,7 +439,7 @@ class RealtimeServer:
 
     async def _serve(self, socket: ServerConnection) -> None:
         name, scenario = self._scenario(socket.request)
-        conversation = Conversation(socket, scenario)
+        conversation = self._conversation(socket, scenario)
         self.conversations.setdefault(name, []).append(conversation)
         await conversation.run()
 

@@ -1,0 +1,291 @@
+"""Plays scenarios of a loopback server to an adapter, through the real orchestrator on the real
+clock, and says whether the three kinds of trouble end as they must.
+
+Transparent trouble leaves what is measured as in the undisturbed session; trouble of the connection
+or the provider ends the session with its cause; behaviour is recorded. All sessions of a suite run
+once, some at a time; each test looks at its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import io
+import json
+import logging
+import os
+import re
+import socket
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from realtime_server import Conversation, RealtimeServer
+
+from adapters import registry
+from adapters.base import SessionConfig
+from audio.buffers import float_to_pcm16
+from audio.timebase import n_to_ns
+from audio.vad import VadSettings
+from rig.clock import loop_factory
+from rig.orchestrator import Played, SessionFailedError, play
+from rig.playout import Arrival, Interruption, place
+from rig.record import (
+    AudioEvent,
+    FaultEvent,
+    InterruptedEvent,
+    ResponseDoneEvent,
+    ResponseStartedEvent,
+    TextEvent,
+)
+from rig.schedule import Bounds, Plan
+from rig.timing import certify
+
+KEY = "sk-conformance-0123456789-abcdefghijklm"
+RATE_HZ = 24_000
+BOUNDS = Bounds(turn1_reply_s=2.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
+                onset_s=1.0, after_window_s=0.1)
+TOLERANCE_NS = 150_000_000
+"""Between two runs of the same session, on a machine that keeps its deadlines."""
+TRIES = 3
+"""A session whose timing certificate is void says nothing, and is played again (contract)."""
+SAMPLE_NS = 41_667
+AT_ONCE = 8
+
+
+def speech(seed: int, seconds: float = 0.4) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.2, 0.2, round(seconds * RATE_HZ)).astype(
+        np.float32)
+
+
+PLAN = Plan(turn1=speech(1), turn2=speech(2), window_end_s=0.3)
+PROMPT = "Be brief: señal."
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The adapter that is put to the test, and how it is set; `changed` by scenario."""
+
+    adapter: str
+    key_variable: str
+    settings: dict[str, str]
+    changed: dict[str, dict[str, str]] = field(default_factory=dict)
+    bounds: Bounds = BOUNDS
+
+
+@dataclass
+class Result:
+    played: Played | None
+    failure: SessionFailedError | None
+    lasted_s: float
+    conversation: Conversation | None
+
+    def of(self, kind: type) -> list[Any]:
+        played = self.played or (self.failure.played if self.failure else None)
+        return [e for e in (played.events if played else []) if isinstance(e, kind)]
+
+    @property
+    def audio(self) -> dict[str | None, bytes]:
+        """What each response sounded like, as PCM16."""
+        assert self.played is not None
+        out: dict[str | None, bytes] = {}
+        for event, samples in zip(self.of(AudioEvent), self.played.received, strict=True):
+            assert event.n == len(samples)
+            out[event.response_id] = out.get(event.response_id, b"") + float_to_pcm16(
+                samples).astype("<i2").tobytes()
+        return out
+
+    @property
+    def text(self) -> dict[str | None, str]:
+        out: dict[str | None, str] = {}
+        for event in self.of(TextEvent):
+            out[event.response_id] = out.get(event.response_id, "") + event.text
+        return out
+
+    def heard(self, policy: str) -> list[tuple[int, int]]:
+        """Stretches without a gap, in nanoseconds of the session."""
+        arrivals = [Arrival(e.t_ns, e.n, e.response_id) for e in self.of(AudioEvent)]
+        stops = [Interruption(e.t_ns, e.response_id) for e in self.of(InterruptedEvent)]
+        runs: dict[int, tuple[int, int]] = {}
+        for p in place(arrivals, stops, policy, RATE_HZ):
+            start, _ = runs.get(p.run, (p.start_ns, 0))
+            runs[p.run] = (start, p.start_ns + n_to_ns(p.n, RATE_HZ))
+        return list(runs.values())
+
+    @property
+    def void(self) -> bool:
+        """Whether the machine was too busy for this session to mean anything."""
+        return self.played is not None and certify(self.played.late_ns, None).void
+
+    def tolerance_ns(self, other: Result | None = None) -> int:
+        """What may lie between two sessions; more where the last try was void as well."""
+        late_ns = max([0, *(max(r.played.late_ns) for r in (self, other or self) if r.void)])
+        return TOLERANCE_NS + 4 * late_ns
+
+    @property
+    def log(self) -> str:
+        played = self.played or (self.failure.played if self.failure else None)
+        return "" if played is None else "\n".join(
+            e.model_dump_json() for e in played.events)
+
+
+@asynccontextmanager
+async def deaf_peer(answer: bytes) -> AsyncIterator[str]:
+    """Takes connections; says `answer` and nothing else."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def one(subject: Subject, name: str, base_url: str, server: RealtimeServer | None,
+              bounds: Bounds) -> Result:
+    """Play one scenario once."""
+    adapter = registry.create(subject.adapter, {
+        **subject.settings, "base_url": base_url, "model": name, **subject.changed.get(name, {})})
+    config = SessionConfig(case_id="R1-A-1-L2", trial=1, system_prompt=PROMPT, seed=1,
+                           settings=adapter.settings)
+    began = asyncio.get_running_loop().time()
+    played, failure = None, None
+    try:
+        played = await play(PLAN, adapter, config, vad=VadSettings(), bounds=bounds)
+    except SessionFailedError as error:
+        failure = error
+    lasted_s = asyncio.get_running_loop().time() - began
+    met = server.conversations.get(name, []) if server else []
+    return Result(played, failure, lasted_s, met[-1] if met else None)
+
+
+@dataclass
+class Suite:
+    results: dict[str, Result]
+    server: RealtimeServer
+    library_log: str
+    adapter_facts: str
+
+
+async def _everything(subject: Subject, served: RealtimeServer, bounds: dict[str, Bounds],
+                      library_log: io.StringIO) -> Suite:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = f"ws://127.0.0.1:{free.getsockname()[1]}/v1"
+    gate = asyncio.Semaphore(AT_ONCE)
+    results: dict[str, Result] = {}
+
+    async def run(name: str, base_url: str, server: RealtimeServer | None) -> None:
+        async with gate:
+            for _ in range(TRIES):
+                results[name] = await one(subject, name, base_url, server,
+                                          bounds.get(name, subject.bounds))
+                if not results[name].void:
+                    break
+
+    async with (served.running() as server, deaf_peer(b"") as mute,
+                deaf_peer(b"220 mail.example ESMTP\r\n") as mail, asyncio.TaskGroup() as group):
+        for name in server.scenarios:
+            group.create_task(run(name, server.url_of(name), server))
+        for name, url in (("refused", closed), ("mute", mute), ("not_http", mail)):
+            group.create_task(run(name, url, None))
+    adapter = registry.create(subject.adapter, {"base_url": "ws://127.0.0.1:1/v1"})
+    facts = repr((vars(adapter), adapter.settings, adapter.version, adapter.capabilities))
+    return Suite(results, server, library_log.getvalue(), facts)
+
+
+def played_suite(subject: Subject, server: RealtimeServer,
+                 bounds: dict[str, Bounds]) -> Iterator[Suite]:
+    """Every scenario of `server`, played: the body of a fixture. `bounds` by scenario."""
+    library_log = io.StringIO()
+    handler = logging.StreamHandler(library_log)
+    root = logging.getLogger()
+    level = root.level
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(subject.key_variable, KEY)
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            patch.setenv(name, "http://127.0.0.1:9")  # must not be used for this machine
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG)
+        # The library's server side logs the requests that it gets; what matters is our side.
+        logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
+        try:
+            with asyncio.Runner(loop_factory=loop_factory("real")) as runner:
+                yield runner.run(_everything(subject, server, bounds, library_log))
+        finally:
+            root.removeHandler(handler)
+            root.setLevel(level)
+            logging.getLogger("websockets.server").setLevel(logging.NOTSET)
+
+
+def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
+    result = suite.results[name]
+    assert result.failure is None, result.failure
+    assert result.conversation is not None
+    return result, result.conversation
+
+
+def assert_transparent(suite: Suite, name: str, trace: str | None) -> None:
+    """What is measured equals the calm session; the log holds `trace`."""
+    calm, (result, _) = suite.results["calm"], met(suite, name)
+    assert result.audio == calm.audio
+    assert result.text == calm.text
+    for kind in (ResponseStartedEvent, ResponseDoneEvent, InterruptedEvent):
+        assert [e.model_dump(exclude={"seq", "t_ns"}) for e in result.of(kind)] == [
+            e.model_dump(exclude={"seq", "t_ns"}) for e in calm.of(kind)]
+    assert result.played.flags == calm.played.flags
+    for policy in ("hold", "flush"):
+        mine, theirs = result.heard(policy), calm.heard(policy)
+        assert [b - a for a, b in mine] == [b - a for a, b in theirs]
+        assert all(abs(a - b) < result.tolerance_ns(calm)
+                   for (a, _), (b, _) in zip(mine, theirs, strict=True))
+    assert abs(n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
+               ) < result.tolerance_ns(calm)
+    assert all(e.severity == "transparent" for e in result.of(FaultEvent))
+    assert trace is None or trace in result.log.replace("\\", "")
+
+
+def assert_ended(suite: Suite, name: str, cause: str) -> None:
+    """The session broke off, soon, and says why in one line."""
+    result = suite.results[name]
+    assert result.failure is not None, result.log
+    assert re.search(cause, str(result.failure)), str(result.failure)
+    assert "\n" not in str(result.failure)
+    assert result.lasted_s < 8.0
+
+
+def assert_no_websocket(suite: Suite, path: str) -> None:
+    """Peers that are none; `path` is where sessions are opened."""
+    reasons = {n: str(suite.results[n].failure) for n in ("refused", "mute", "not_http")}
+    assert "cannot connect: ConnectionRefusedError: " in reasons["refused"]
+    assert reasons["mute"].endswith(f"{path}: no WebSocket within 2 s")
+    assert "cannot connect: InvalidMessage: did not receive a valid" in reasons["not_http"]
+    assert all(suite.results[n].lasted_s < 4.0 for n in reasons)
+
+
+def assert_no_key(suite: Suite) -> None:
+    """The key is in no log, no error, no record and no object."""
+    texts = [suite.library_log, suite.adapter_facts]
+    for result in suite.results.values():
+        texts.append(result.log)
+        if result.failure is not None:
+            texts.append("".join(traceback.format_exception(result.failure)))
+            seen: BaseException | None = result.failure
+            while seen is not None:
+                texts += [repr(seen), str(vars(seen))]
+                seen = seen.__cause__ or seen.__context__
+        if result.played is not None:
+            texts.append(json.dumps(dataclasses.asdict(
+                replace(result.played, events=[], received=[], user=[])), default=str))
+    assert len(suite.results) == len({*suite.results})
+    whole = "\n".join(texts)
+    assert len(whole) > 10_000
+    assert KEY not in whole
+    assert "Bearer" not in whole
+    assert KEY in os.environ.values()  # it was in use all the while
