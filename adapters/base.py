@@ -84,11 +84,16 @@ class AudioReceived:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the model's own transcript."""
+    """A piece of the model's own transcript.
+
+    `audio_n`: the sample of all received audio at which it begins, where the system says so; it may
+    lie far before what arrived last.
+    """
 
     t_ns: int
     text: str
     response_id: str | None = None
+    audio_n: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +136,15 @@ frames k, k+1, ... They go into the timing certificate."""
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Trouble. `infrastructure` ends the case as `infra_error`; `transparent` is only counted."""
+    """Trouble. `infrastructure` ends the case as `infra_error`; `transparent` is only counted.
+
+    `hopeless`: another try can only end in the same way. It counts before the session is ready.
+    """
 
     t_ns: int
     severity: Literal["infrastructure", "transparent"]
     reason: str
+    hopeless: bool = False
 
 
 AgentEvent = (

@@ -28,6 +28,7 @@ _WHERE: dict[str, str] = {
     "cascade": "adapters.cascade.adapter:CASCADE",
     "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
     "stepfun": "adapters.stepfun:STEPFUN",
+    "gpt_live": "adapters.gpt_live:GPT_LIVE",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

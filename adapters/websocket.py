@@ -26,7 +26,7 @@ from websockets.frames import Close
 
 from adapters.base import AgentEvent, Clock, Fault, StateChanged
 from adapters.peer import Peer, Redactor, is_loopback
-from adapters.wire.base import Message, Wire
+from adapters.wire.base import LingeringWire, Message, Wire
 from adapters.wire.payload import excerpt
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -187,7 +187,10 @@ class WebSocketSession:
         """Nothing: a real system is told nothing of the schedule."""
 
     async def close(self) -> None:
-        """End the session within `CLOSE_S`, whatever the peer does; again and again if you like."""
+        """End the session within `CLOSE_S`, whatever the peer does; again and again if you like.
+
+        A wire that lingers is given its `linger_s` before.
+        """
         if self._closed:
             return
         self._closed = True
@@ -195,7 +198,25 @@ class WebSocketSession:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await _close(self._socket, self._wire.closing())
+        last = self._wire.closing()
+        if isinstance(self._wire, LingeringWire) and self._failure is None:
+            await self._linger(self._wire, last)
+            last = ()
+        await _close(self._socket, last)
+
+    async def _linger(self, wire: LingeringWire, last: tuple[Message, ...]) -> None:
+        """Say the last words and read on until the peer has ended the session. Nothing of it is
+        recorded: the schedule is over."""
+        try:
+            async with asyncio.timeout(wire.linger_s):
+                for message in last:
+                    await self._socket.send(message)
+                while self._incoming:
+                    self._take(self._incoming.popleft())
+                while not wire.over:
+                    self._wire.receive(await self._socket.recv(decode=False), self._clock.now_ns())
+        except (TimeoutError, ConnectionClosed):
+            pass
 
     # between the rig and the socket
 
@@ -360,7 +381,10 @@ async def _gate(
                 output = wire.receive(await socket.recv(decode=False), 0)
                 for event in output.events:
                     if isinstance(event, Fault) and event.severity == "infrastructure":
-                        raise InfrastructureError(redact(f"{where}: not ready: {event.reason}"))
+                        refused = InfrastructureError(
+                            redact(f"{where}: not ready: {event.reason}"))
+                        refused.hopeless = event.hopeless
+                        raise refused
                 for message in output.messages:
                     await socket.send(message)
                 events += output.events

@@ -35,7 +35,8 @@ DISK_NEEDED_BYTES = 1_000_000_000
 (96 kB/s): 3 GB. One gigabyte is what the demo and a single level need with room to spare."""
 
 KEYS = {
-    "OPENAI_API_KEY": "OpenAI Realtime; rig build --tts endpoint",
+    "OPENAI_API_KEY": "OpenAI Realtime and GPT-Live; rig build --tts endpoint",
+    "STEPFUN_API_KEY": "StepFun realtime",
 }
 """Environment variables that keys are read from. Only whether one is set is looked at."""
 

@@ -63,8 +63,15 @@ class HeardTrack:
     # what the schedule asks
 
     def replying(self, now_ns: int) -> bool:
-        """A response is open, or what was received has not been heard to its end."""
-        return bool(self._open) or self._queue.end_ns > now_ns
+        """A response is open, or what was received has not been heard to its end.
+
+        A system without a "done" may stream silence as well (GPT-Live), so what it has queued says
+        nothing: it replies while it is heard to speak, pauses included.
+        """
+        if self._reports_done or self._open:
+            return bool(self._open) or self._queue.end_ns > now_ns
+        last_ns, as_of_ns = self._last_speech(now_ns)
+        return last_ns is not None and as_of_ns - last_ns < s_to_ns(REPLY_END_SILENCE_S)
 
     def reply_end_ns(self, after_ns: int, now_ns: int) -> int | None:
         """End of the reply that was going on or began after `after_ns`, once it is over."""
@@ -75,12 +82,8 @@ class HeardTrack:
                 return None
             end_ns = max(self._last_done_ns, self._last_audio_end_ns or 0)
             return end_ns if end_ns > after_ns else None
-        speech = self._speech(now_ns)
-        last_ns = speech.last_speech_end_ns()
-        if last_ns is None or last_ns <= after_ns:
-            return None
-        # Silence is known only as far as has been listened.
-        return last_ns if speech.as_of_ns - last_ns >= s_to_ns(REPLY_END_SILENCE_S) else None
+        last_ns, _ = self._last_speech(now_ns)
+        return last_ns if last_ns is not None and last_ns > after_ns else None
 
     def onset_ns(self, after_ns: int, now_ns: int) -> int | None:
         """First confirmed onset at or after `after_ns`, as the detector places it."""
@@ -94,6 +97,11 @@ class HeardTrack:
     def detection_behind_ns(self) -> int | None:
         """The longest that live detection lagged, `None` where it was not asked or cannot lag."""
         return None if self._channel is None else self._channel.most_behind_ns
+
+    def _last_speech(self, now_ns: int) -> tuple[int | None, int]:
+        """End of the latest speech, and how far has been listened: silence is known no further."""
+        speech = self._speech(now_ns)
+        return speech.last_speech_end_ns(), speech.as_of_ns
 
     def _speech(self, now_ns: int) -> Speech:
         if self._channel is None:

@@ -120,10 +120,10 @@ class _Log:
                 self._heard.audio(t_ns, samples, response_id)
                 self.events.append(AudioEvent(seq=seq, t_ns=t_ns, n=len(samples),
                                               response_id=response_id))
-            case TextDelta(t_ns, text, response_id):
+            case TextDelta(t_ns, text, response_id, audio_n):
                 self.events.append(TextEvent(seq=seq, t_ns=t_ns, text=text,
                                              response_id=response_id,
-                                             received_n=self.received_n))
+                                             received_n=self.received_n, audio_n=audio_n))
             case ResponseStarted(t_ns, response_id):
                 self._heard.response_started(response_id)
                 self.events.append(ResponseStartedEvent(seq=seq, t_ns=t_ns,

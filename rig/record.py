@@ -33,6 +33,8 @@ class TextEvent(_Model):
     response_id: str | None = None
     received_n: int
     """Samples of model audio that had arrived when the text did."""
+    audio_n: int | None = Field(None, ge=0)
+    """Sample of the received audio at which the text begins, where the system said so."""
 
 
 class ResponseStartedEvent(_Model):

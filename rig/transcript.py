@@ -3,7 +3,8 @@
 A hosted system gives the text of a response without times. Its words are spread over the
 response's audio in proportion to their characters, and a word is heard when the middle of its
 share is (contract: a read-back counts only transcript whose audio was heard under the chosen
-playout). Text of a system without responses is tied to the audio that had arrived with it.
+playout). Text of a system without responses is tied to the audio that had arrived with it, or to
+the place in its audio that the system names.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def _by_stream(record: SessionRecord, heard: _Heard) -> tuple[TimedText, ...]:
     characters: list[tuple[str, int]] = []
     for event in record.events:
         if isinstance(event, TextEvent):
-            characters.extend((c, max(0, event.received_n - 1)) for c in event.text)
+            at_n = max(0, event.received_n - 1) if event.audio_n is None else event.audio_n
+            characters.extend((c, at_n) for c in event.text)
     out: list[TimedText] = []
     word = ""
     first_n = 0

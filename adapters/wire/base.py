@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from adapters.base import AgentEvent
 from audio.buffers import Float32
@@ -42,4 +42,19 @@ class Wire(Protocol):
 
     def closing(self) -> tuple[Message, ...]:
         """What the client says before it closes the connection."""
+        ...
+
+
+@runtime_checkable
+class LingeringWire(Protocol):
+    """A wire whose peer has more to say after `closing()`, and says when it is over."""
+
+    @property
+    def linger_s(self) -> float:
+        """How long the driver reads on at most."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether the peer has said that the session is over."""
         ...

@@ -33,8 +33,9 @@ REMEMBERED_EVENTS = 4_096
 """How far back a repeated event is recognised. Ours: over a minute of deltas."""
 
 PERMANENT_CODES = frozenset({
-    "insufficient_quota", "invalid_api_key", "account_deactivated", "billing_hard_limit_reached"})
-"""Error codes for which another try is no use (livekit-agents)."""
+    "insufficient_quota", "invalid_api_key", "account_deactivated", "billing_hard_limit_reached",
+    "invalid_model", "model_not_found"})
+"""Error codes for which another try is no use. The first four: livekit-agents."""
 FATAL_CODES = PERMANENT_CODES | {"session_expired", "rate_limit_exceeded"}
 """Error codes after which the session cannot be scored."""
 
@@ -142,8 +143,8 @@ class EventStream:
     def _note(self, t_ns: int, reason: str) -> None:
         self._events.append(Fault(t_ns, "transparent", reason))
 
-    def _fail(self, t_ns: int, reason: str) -> None:
-        self._events.append(Fault(t_ns, "infrastructure", reason))
+    def _fail(self, t_ns: int, reason: str, *, hopeless: bool = False) -> None:
+        self._events.append(Fault(t_ns, "infrastructure", reason, hopeless))
 
     def _error(self, event: dict[str, Any], t_ns: int) -> None:
         """An `error` event. Harmless only when the session is up, the request was at fault, and the
@@ -154,12 +155,12 @@ class EventStream:
         message = excerpt(at(event, "error", "message") or "no message", 300)
         told = ": ".join(excerpt(part, 80) for part in (kind, code) if part) or "no type"
         ours = "" if about is None else f" (in answer to {excerpt(about, 40)})"
-        lasting = "; another try will not help" if code in PERMANENT_CODES else ""
-        reason = f"error event: {told}: {message}{ours}{lasting}"
+        lasting = code in PERMANENT_CODES
+        reason = f"error event: {told}: {message}{ours}{'; retrying will not help' * lasting}"
         refused = about is not None and about.startswith(("audio_", "session_"))
         if (not self._ready or refused or code in FATAL_CODES
                 or kind != "invalid_request_error"):
-            self._fail(t_ns, reason)
+            self._fail(t_ns, reason, hopeless=lasting)
         else:
             self._note(t_ns, reason)
 

@@ -133,7 +133,7 @@ INFRASTRUCTURE: dict[str, tuple[BetaScenario, str]] = {
                   r"closed the connection: 1000 \(the server ended the session\)"),
     "quota": (BetaScenario(at_delta=(2, say(error_event(
                   "invalid_request_error", "insufficient_quota", "no money left")))),
-              r"insufficient_quota: no money left; another try will not help$"),
+              r"insufficient_quota: no money left; retrying will not help$"),
     "rate_limit": (BetaScenario(at_delta=(2, say(error_event(
                        "invalid_request_error", "rate_limit_exceeded", "later")))),
                    r"rate_limit_exceeded: later$"),

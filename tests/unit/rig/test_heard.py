@@ -74,6 +74,39 @@ def test_without_reports_a_reply_ends_with_a_second_of_silence() -> None:
     assert ended[0] == pytest.approx((4 + REPLY_END_SILENCE_S) * S, abs=220 * MS)
 
 
+def test_a_stream_of_silence_is_no_reply_and_hides_no_end() -> None:
+    """Chunks of 100 ms without a gap, speech from 2.0 to 4.0 s, silence before and after."""
+    heard = track(reports_done=False)
+    stream = np.concatenate([np.zeros(2 * RATE, np.float32), speech(2.0),
+                             np.zeros(4 * RATE, np.float32)])
+    ended: list[int] = []
+    replying: list[int] = []
+    for k in range(8 * 50):
+        if k % 5 == 0:
+            heard.audio(k * 20 * MS, stream[k * 480 : (k + 5) * 480], None)
+        if heard.replying(k * 20 * MS):
+            replying.append(k * 20 * MS)
+        end_ns = heard.reply_end_ns(0, k * 20 * MS)
+        if end_ns is not None:
+            ended.append(k * 20 * MS)
+            assert end_ns == pytest.approx(4 * S, abs=200 * MS)
+    assert ended[0] == pytest.approx((4 + REPLY_END_SILENCE_S) * S, abs=220 * MS)
+    assert replying[0] == pytest.approx(2200 * MS, abs=200 * MS)
+    assert replying[-1] == ended[0] - 20 * MS
+    assert len(replying) == (replying[-1] - replying[0]) // (20 * MS) + 1
+
+
+def test_a_pause_in_a_reply_that_came_at_once_is_judged_as_if_it_came_in_time() -> None:
+    sound = np.concatenate([speech(1.5), np.zeros(RATE // 2, np.float32), speech(1.5),
+                            np.zeros(2 * RATE, np.float32)])
+    at_once, in_time = track(reports_done=False), track(reports_done=False)
+    at_once.audio(0, sound, None)
+    for k in range(6 * 50):
+        in_time.audio(k * 20 * MS, sound[k * 480 : (k + 1) * 480], None)
+        assert at_once.reply_end_ns(0, k * 20 * MS) == in_time.reply_end_ns(0, k * 20 * MS)
+        assert at_once.replying(k * 20 * MS) == in_time.replying(k * 20 * MS)
+
+
 def test_noise_is_no_reply() -> None:
     heard = track(reports_done=False)
     noise = np.random.default_rng(1).standard_normal(2 * RATE).astype(np.float32) * 1e-3

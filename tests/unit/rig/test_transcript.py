@@ -22,9 +22,9 @@ def audio(t_ms, n, response="r1"):
     return AudioEvent(seq=0, t_ns=t_ms * MS, n=n, response_id=response)
 
 
-def text(t_ms, words, response="r1", received_n=0):
+def text(t_ms, words, response="r1", received_n=0, audio_n=None):
     return TextEvent(seq=0, t_ns=t_ms * MS, text=words, response_id=response,
-                     received_n=received_n)
+                     received_n=received_n, audio_n=audio_n)
 
 
 def heard(events, mode="response", stop_ms=None, recorded_ms=100_000):
@@ -69,3 +69,15 @@ def test_stream_words_are_heard_with_the_audio_that_had_arrived():
     events = [audio(0, 100, None), text(1, "hel", None, 100), audio(400, 100, None),
               text(401, "lo world", None, 200)]
     assert heard(events, mode="stream") == [("hello", 99, 99), ("world", 499, 499)]
+
+
+def test_stream_words_are_heard_where_the_system_says_that_they_are():
+    # 200 ms heard from 0 on and 200 ms from 400 on; the text comes when all of it is there
+    events = [audio(0, 200, None), audio(400, 200, None),
+              text(700, "one tw", None, 400, audio_n=150), text(701, "o", None, 400, audio_n=199),
+              text(702, " three", None, 400, audio_n=200), text(703, " four", None, 400),
+              text(704, " never", None, 400, audio_n=400)]
+    assert heard(events, mode="stream") == [
+        ("one", 150, 150), ("two", 150, 150), ("three", 400, 400), ("four", 599, 599)]
+    # What was flushed was not heard, however late its text came.
+    assert [w for w, _, _ in heard(events, mode="stream", stop_ms=450)] == ["one", "two", "three"]
