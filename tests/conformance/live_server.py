@@ -128,7 +128,8 @@ class LiveConversation(Conversation):
         self._session = {**asked, "id": "sess_1", "status": "active", "expires_at": 1_790_000_000}
         if self.scenario.say_updated:
             granted = self.scenario.granted
-            await self.emit({"type": "session.started", "client_event_id": event["event_id"],
+            told = {"client_event_id": event["event_id"]} if "event_id" in event else {}
+            await self.emit({"type": "session.started", **told,
                              "session": merge(self._session, granted)})
 
     async def _append(self, event: dict) -> None:

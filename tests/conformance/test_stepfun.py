@@ -85,7 +85,7 @@ TRANSPARENT: dict[str, tuple[BetaScenario, str | None]] = {
     # name: what goes wrong, and the trace that it must leave in the log (None: none is needed)
     "burst": (BetaScenario(pace_s=0.0, chunk_s=0.02), None),
     "one_delta": (BetaScenario(chunk_s=60.0), None),
-    "trickle": (BetaScenario(pace_s=0.003, chunk_s=0.01), None),
+    "trickle": (BetaScenario(pace_s=0.002, chunk_s=0.02), None),
     "unknown_events": (BetaScenario(mangle=unknown_events), "unknown_event"),
     "repeated_events": (BetaScenario(mangle=repeated), "repeated event skipped: response.done"),
     "empty_pieces": (BetaScenario(mangle=empty_pieces), "audio delta skipped: expected "),

@@ -375,6 +375,70 @@ def test_a_peer_that_never_answers_the_close_is_dropped_in_time() -> None:
     assert websocket.CLOSE_S - 0.1 < run(main()) < websocket.CLOSE_S + 1.0
 
 
+class LingeringEcho(EchoWire):
+    """Reads on after its last words until the peer has said `over`."""
+
+    linger_s = 1.0
+    over = False
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        self.over = self.over or data == b"over"
+        return super().receive(data, t_ns)
+
+
+@pytest.mark.parametrize("said", ["after the close", "before it", "never"])
+def test_a_wire_that_lingers_reads_on_until_the_peer_is_done(said: str) -> None:
+    heard: list[str | bytes] = []
+    codes: list[int | None] = []
+
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("go")
+        if said == "before it":
+            await socket.send("over")
+        async for message in socket:
+            heard.append(message)
+            if message == "bye" and said == "after the close":
+                await socket.send("one more")
+                await asyncio.sleep(0.2)
+                await socket.send("over")
+        codes.append(socket.close_code)
+
+    async def main() -> tuple[float, bool]:
+        clock, wire = RealClock(), LingeringEcho()
+        async with peer(server) as p:
+            async with open_session(p, wire, clock):
+                await asyncio.sleep(0.1)
+                before = clock.now_ns()
+            took_s = (clock.now_ns() - before) / 1e9
+            await asyncio.sleep(0.05)
+        return took_s, wire.over
+
+    took_s, over = run(main())
+    assert heard == ["hello", "bye"]
+    assert codes == [1000]
+    assert over == (said != "never")
+    low_s, high_s = {"after the close": (0.15, 0.8), "before it": (0.0, 0.5), "never": (0.9, 1.7)}[
+        said]
+    assert low_s < took_s < high_s
+
+
+def test_nothing_is_waited_for_when_the_session_has_failed() -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send("go")
+        await socket.close(1011)
+
+    async def main() -> float:
+        clock = RealClock()
+        async with peer(server) as p:
+            async with open_session(p, LingeringEcho(), clock) as session:
+                await all_events(session)
+                before = clock.now_ns()
+            return (clock.now_ns() - before) / 1e9
+
+    assert run(main()) < 0.5
+
+
 def test_the_gate_says_why_it_stayed_shut_and_shows_no_key() -> None:
     async def mute(socket: ServerConnection) -> None:
         await socket.wait_closed()
