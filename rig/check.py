@@ -80,7 +80,8 @@ class Checked:
     timing: TimingCertificate | None
     received: Received | None
     first_audio_s: float | None
-    """From the end of the user's sentence to the first audio that came."""
+    """From the end of the user's sentence to the first audio that came, digital silence apart: some
+    systems stream it from the start."""
     responses_started: int
     responses_done: tuple[str, ...]
     text: str
@@ -130,12 +131,14 @@ def _judged(adapter: Adapter, clock: ClockKind, played: Played) -> Checked:
     text = "".join(e.text for e in played.events if isinstance(e, TextEvent))
     arrivals = [e for e in played.events if isinstance(e, AudioEvent)]
     received = _received(played, arrivals, text, rate_hz)
+    first_ns = next((e.t_ns for e, samples in zip(arrivals, played.received, strict=True)
+                     if samples.any()), None)
     frames_n = len(played.late_ns)
     took_ns = frames_n * FRAME_NS + played.late_ns[-1] - played.late_ns[0]
     checked = Checked(
         clock=clock, failure=None, ready_s=ns_to_s(played.ready_ns), frames_n=frames_n,
         send_rate_hz=frames_n * NS_PER_S / took_ns, timing=timing, received=received,
-        first_audio_s=ns_to_s(arrivals[0].t_ns - user_end_ns) if arrivals else None,
+        first_audio_s=None if first_ns is None else ns_to_s(first_ns - user_end_ns),
         responses_started=sum(isinstance(e, ResponseStartedEvent) for e in played.events),
         responses_done=tuple(e.status for e in played.events
                              if isinstance(e, ResponseDoneEvent)),

@@ -74,13 +74,14 @@ def _lines(adapter: Adapter, checked: Checked) -> list[tuple[str, str]]:
 
 def _received(checked: Checked) -> str:
     got = checked.received
-    if got is None or got.pace is None or checked.first_audio_s is None:
+    if got is None or got.pace is None:
         return "no audio"
     peak = "silence" if got.peak_db is None else f"peak {got.peak_db:.0f} dB"
+    first = ("" if checked.first_audio_s is None
+             else f"; first {checked.first_audio_s:+.2f} s after the user")
     words = "" if got.words_per_s is None else f", {got.words_per_s:.1f} words a second"
     return (f"{got.audio_s:.2f} s of audio at {got.rate_hz} Hz, {got.speech_s:.2f} s of it speech, "
-            f"{peak}{words}; {got.pace:.2f} s a second; first {checked.first_audio_s:+.2f} s after "
-            "the user")
+            f"{peak}{words}; {got.pace:.2f} s a second{first}")
 
 
 def _document(adapter: Adapter, checked: Checked) -> dict[str, Any]:

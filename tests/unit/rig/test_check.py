@@ -94,6 +94,14 @@ def test_bursts_are_faster_than_real_time_and_no_problem(checked):
     assert found["received"]["pace"] > 2
 
 
+def test_the_first_audio_is_the_first_that_is_not_silence(checked):
+    later = np.concatenate([np.zeros(12_000, np.float32), speech()])
+    _, found, _ = checked(answering(later))
+    assert found["first_audio_s"] == pytest.approx(5.5 - len(sentence()) / RATE_HZ, abs=0.06)
+    _, found, _ = checked(answering(np.zeros(48_000, np.float32)))
+    assert found["first_audio_s"] is None
+
+
 @pytest.mark.parametrize(("adapter", "problem"), [
     (answering(None, words=""), "no audio came back"),
     (answering(np.zeros(48_000, np.float32)), "2.0 s of audio came back and no speech was found"),
