@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters import registry
@@ -303,6 +303,7 @@ def test_every_known_event_is_logged_and_an_unknown_one_by_name() -> None:
     assert d.of(Fault) == [Fault(0, "transparent", "session.started again skipped")]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(kind=st.sampled_from([
     "session.started", "session.output_audio.delta", "session.output_transcript.delta",
     "session.input_transcript.delta", "session.closed", "error", "info"]),
