@@ -34,7 +34,7 @@ def connection_settings(gate: str) -> tuple[Setting, ...]:
 
 
 def rate_setting(name: str, help_text: str) -> Setting:
-    """A sample rate, PCM16 mono, in hertz; 24 kHz is what seed 002, appendix F.4, states."""
+    """A sample rate, PCM16 mono, in hertz; 24 kHz is what DSB-IFEval, appendix F.4, states."""
     return Setting(name, "int", 24_000, help_text, 8_000, 48_000)
 
 

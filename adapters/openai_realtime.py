@@ -58,7 +58,7 @@ SETTINGS = (
 )
 
 CAPABILITIES = Capabilities(
-    # The server's VAD decides when it may speak: it does not talk and listen at once (seed 002,
+    # The server's VAD decides when it may speak: it does not talk and listen at once (DSB-IFEval,
     # appendix C.6: "VAD-gated").
     full_duplex=False,
     persona_prompt=True,

@@ -49,7 +49,7 @@ SETTINGS = (
 
 def _capabilities(settings: Settings) -> Capabilities:
     return Capabilities(
-        # Seed 002, table 19: concurrent audio "Yes", "Server VAD + model-native".
+        # DSB-IFEval, table 19: concurrent audio "Yes", "Server VAD + model-native".
         full_duplex=True,
         persona_prompt=True,
         server_vad=True,

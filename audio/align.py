@@ -16,7 +16,7 @@ Conventions
   the figures).
 - A word that is not in the model's dictionary gets a pronunciation by rule and is marked
   `generated`. So is a word of two or more capitals, which the dictionary would read as a word.
-- An alignment is structural: there is no score threshold (seed 002, table 29). A text forced onto
+- An alignment is structural: there is no score threshold (DSB-IFEval, table 29). A text forced onto
   other speech aligns too. What is checked: every word found, at least 30 ms a phone on average.
 """
 

@@ -114,4 +114,4 @@ def missing_key(variable: str) -> str | None:
     if os.environ.get(variable, "").strip():
         return None
     return (f"the environment variable {variable} is not set; export it (it is read from there and "
-            "nowhere else)")
+            "nowhere else; a server on this machine that wants none takes any value)")

@@ -1,6 +1,6 @@
 """XTTS-v2 through the maintained fork coqui-tts, in a process of its own. Unverified.
 
-The published suite was spoken by it (seed 002, table 29). Its weights could not be had where this
+The published suite was spoken by it (DSB-IFEval, table 29). Its weights could not be had where this
 was written: loading and every call were tried on a small XTTS with random weights in the same
 layout (tests/slow/test_engine_xtts.py), never on the real one. So nothing is claimed of its sound,
 and its gate is the general one.

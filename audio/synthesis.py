@@ -4,7 +4,7 @@
 
 A segment is spoken alone. What it is made of is known from construction: its first sample is at
 most 10 ms before speech, its last at most 10 ms after, and silence between segments is inserted
-by whoever assembles them, as exact zeros. No loudness is changed (seed 002, table 29).
+by whoever assembles them, as exact zeros. No loudness is changed (DSB-IFEval, table 29).
 
 Same text, engine, voice and seed give the same bytes on one machine and installation. Across
 machines the bytes may differ; `construction_key` holds there.

@@ -18,11 +18,11 @@ NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 
 SESSION_RATE_HZ = 24_000
-"""The common session clock (seed 002, appendix F.1)."""
+"""The common session clock (DSB-IFEval, appendix F.1)."""
 ANALYSIS_RATE_HZ = 16_000
-"""Speech activity is measured at 16 kHz (seed 002, appendix C.2)."""
+"""Speech activity is measured at 16 kHz (DSB-IFEval, appendix C.2)."""
 FRAME_NS = 20 * NS_PER_MS
-"""Streaming chunk of 20 ms (seed 002, appendix F.2)."""
+"""Streaming chunk of 20 ms (DSB-IFEval, appendix F.2)."""
 
 
 def s_to_ns(seconds: float) -> int:

@@ -50,15 +50,15 @@ class VadSettings:
     """
 
     threshold: float = 0.5
-    """Probability at which speech begins, in (0, 1]. The library's default (seed 002, C.2)."""
+    """Probability at which speech begins, in (0, 1]. The library's default (DSB-IFEval, C.2)."""
     min_speech_ms: float = 90
-    """Speech not longer than this is dropped, >= 0. Seed 002, C.2 (library: 250)."""
+    """Speech not longer than this is dropped, >= 0. DSB-IFEval, C.2 (library: 250)."""
     min_silence_ms: float = 90
-    """A pause at least this long ends speech, >= 0. Seed 002, C.2 (library: 100)."""
+    """A pause at least this long ends speech, >= 0. DSB-IFEval, C.2 (library: 100)."""
     speech_pad_ms: float = 30
-    """Added on both sides, >= 0. The library's default (seed 002, C.2)."""
+    """Added on both sides, >= 0. The library's default (DSB-IFEval, C.2)."""
     merge_gap_s: float = 0.3
-    """Spans less than this apart are one utterance, >= 0. Seed 002, C.2."""
+    """Spans less than this apart are one utterance, >= 0. DSB-IFEval, C.2."""
     neg_threshold: float | None = None
     """Probability below which a pause begins, in [0, threshold]. `None`: the library's default,
     `max(threshold - 0.15, 0.01)`."""

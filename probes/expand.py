@@ -1,4 +1,4 @@
-"""From a suite to its cases: conversation x role x level (seed 002, appendices B.4 and G.4).
+"""From a suite to its cases: conversation x role x level (DSB-IFEval, appendices B.4 and G.4).
 
 Nothing here knows audio: a planned case has its prompt, action, parameters and delivery; windows
 are added when the audio has been rendered.

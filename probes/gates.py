@@ -1,6 +1,6 @@
 """Gates that block a build: prompts that leak, conversations that do not test what they claim.
 
-Sources: seed 002, appendix B.6 (leakage) and G.1 (structural hard-reject gates). Everything here
+Sources: DSB-IFEval, appendix B.6 (leakage) and G.1 (structural hard-reject gates). Everything here
 is decided on text; `probes.audiogates` repeats the length gate on rendered audio. What text cannot
 show (is the red flag truly urgent, is the step truly wrong) is for a reader with the probe's
 `premise`, not for this module.
@@ -297,7 +297,7 @@ def _check_target(suite: Suite, conversation: Conversation, structure: ProbeStru
 
 def spoken_tokens(text: str) -> tuple[str, ...]:
     """Tokens of a read-back: lower case, `[a-z0-9]+`, spelled digits as digits, digit runs split
-    (seed 002, appendix C.5)."""
+    (DSB-IFEval, appendix C.5)."""
     out: list[str] = []
     for token in re.findall(r"[a-z0-9]+", text.lower()):
         word = _DIGITS.get(token, token)

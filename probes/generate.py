@@ -1,4 +1,4 @@
-"""Conversations written by a language model: tries, gates, critic (seed 002, appendix G.1).
+"""Conversations written by a language model: tries, gates, critic (DSB-IFEval, appendix G.1).
 
 Pure but for `ask`, which is given from outside: it sends a request, or takes its answer from a
 cache. A conversation is accepted when the suite's gates and the critic pass it; otherwise the next

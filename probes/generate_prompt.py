@@ -1,6 +1,6 @@
 """What a language model is told so that it writes, or judges, the user's side of a conversation.
 
-Pure: a brief in, the bytes of a chat request out. Settings are those of seed 002, table 27; the
+Pure: a brief in, the bytes of a chat request out. Settings are those of DSB-IFEval, table 27; the
 prompts follow its description (appendix G.1) in our own words.
 """
 

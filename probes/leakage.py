@@ -1,6 +1,6 @@
 """Does a persona give the directive away? Imperative lint, content-word overlap, length.
 
-Definitions: seed 002, appendix B.6 (gates V3 and V4). Texts in, numbers and offending words out.
+Definitions: DSB-IFEval, appendix B.6 (gates V3 and V4). Texts in, numbers and offending words out.
 """
 
 from __future__ import annotations

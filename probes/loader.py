@@ -35,7 +35,7 @@ from probes.yamlfile import Located, parse, read_yaml, show
 BUILTIN_SUITES = {"dsb-ifeval": "dsb_ifeval"}
 """Name of a suite that ships with the rig, and its folder."""
 PROMPT_LEVELS = {"persona": ("L2", "L3", "L4a", "L4b"), "directive": ("L1", "L3")}
-"""Which levels are made of which prompt (seed 002, appendix B.4)."""
+"""Which levels are made of which prompt (DSB-IFEval, appendix B.4)."""
 MAX_CONVERSATION_FILES = 2048
 """Ours: a bound against a folder given by mistake. `rig generate` writes one conversation a file:
 room for twenty cells of 99 instances."""

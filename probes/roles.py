@@ -14,7 +14,7 @@ Directive = Annotated[str, Field(max_length=20_000)]
 
 
 class InterruptPolicy(SpecModel):
-    """When the role takes the floor inside the user's turn (seed 002, tables 2 and 14)."""
+    """When the role takes the floor inside the user's turn (DSB-IFEval, tables 2 and 14)."""
 
     mode: Literal["on_trigger", "never", "freely"]
     trigger: str | None = None
@@ -56,7 +56,7 @@ class BargeInPolicy(SpecModel):
 
 
 class RolePolicy(SpecModel):
-    """The role's floor behaviour as numbers (seed 002, table 14; barge-in also table 2)."""
+    """The role's floor behaviour as numbers (DSB-IFEval, table 14; barge-in also table 2)."""
 
     interrupt: InterruptPolicy
     backchannel: BackchannelPolicy

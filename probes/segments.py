@@ -106,7 +106,7 @@ def sha256_json(value: Any) -> str:
 
 
 def choose_voice(audio_key: str, voices: Sequence[str]) -> str:
-    """One voice a conversation: `sha1(audio_key) mod N` (seed 002, table 29)."""
+    """One voice a conversation: `sha1(audio_key) mod N` (DSB-IFEval, table 29)."""
     if not voices:
         raise SynthesisError("speech engine: expected at least one voice, got none")
     return voices[int(hashlib.sha1(audio_key.encode()).hexdigest(), 16) % len(voices)]  # noqa: S324

@@ -2,7 +2,7 @@
 
 These models say what the YAML files of a suite may hold; `probes.loader` reads them, and
 `probes.gates` judges the prose in them. Times are seconds (`_s`), within turn 2 where they name
-an edge. Source of the fields: seed 002, appendices B and G. `rig schema` writes the JSON Schemas of
+an edge. Source of the fields: DSB-IFEval, appendices B and G. `rig schema` writes JSON Schemas of
 these models, so whatever can be said of the shape of a file is said here as a type, a bound, a
 pattern (`probes.names`) or a rule (`probes.rules`).
 """
@@ -75,7 +75,7 @@ PARAMS_OF_ACTION: Mapping[str, frozenset[str]] = {
     "ACCEPT_OVERLAP": frozenset(),
     "CONTINUE": frozenset({"max_latency_ms"}),
 }
-"""Which override a verifier reads (seed 002, table 18); any other one in a cell is a mistake."""
+"""Which override a verifier reads (DSB-IFEval, table 18); any other one in a cell is a mistake."""
 
 # --- grid and contradictions -----------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Probe structures: turn 2 as ordered segments, and the windows of each action as edges of them.
 
 Everything that can be known before audio exists is checked here: that edges name segments, that no
-pause lacks its resumption, that no window is empty. Source: seed 002, tables 15 and 16, appendix G.
+pause lacks its resumption, that no window is empty. Source: DSB-IFEval, tables 15, 16, appendix G.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class VariantSpec(SpecModel):
 
 
 class ProbeStructure(SpecModel):
-    """The structure of turn 2 (seed 002, tables 15 and 16).
+    """The structure of turn 2 (DSB-IFEval, tables 15 and 16).
 
     `label` is the second part of a case id. `role` is absent for a structure that any role may
     use. `join_s` is the declared silence between two adjacent speech segments. `target_from`
@@ -139,7 +139,7 @@ class ProbeStructure(SpecModel):
 
 
 def _check_segments(specs: tuple[SegmentSpec, ...], first: int, at: tuple[str, ...]) -> None:
-    """Names differ, and no pause without a resumption (seed 002, appendix G.1)."""
+    """Names differ, and no pause without a resumption (DSB-IFEval, appendix G.1)."""
     for i, spec in enumerate(specs[first:], start=first):
         if spec.name in {s.name for s in specs[:i]}:
             raise problem((*at, i - first, "name"), f"segment {spec.name!r} is defined twice")

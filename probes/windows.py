@@ -1,7 +1,7 @@
 """Where a case is scored, from construction: rules plus segment positions give seconds.
 
 Pure. Positions are samples at 24 kHz within turn 2; results are seconds relative to the onset of
-turn 2. Nothing is inferred from a waveform and nothing is clamped. Source: seed 002, tables 15,
+turn 2. Nothing is inferred from a waveform and nothing is clamped. Source: DSB-IFEval, tables 15,
 16 and 28; the readings that the paper leaves open are in docs/suite.md.
 """
 

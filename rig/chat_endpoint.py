@@ -27,7 +27,7 @@ from rig.http_post import (
 )
 
 SENDS = 4
-"""How often one request is sent at most, and the waits between (the judge of seed 002, appendix
+"""How often one request is sent at most, and the waits between (the judge of DSB-IFEval, appendix
 D.3: 4 attempts, 2, 4 and 6 s, 90 s)."""
 WAITS_S = (2.0, 4.0, 6.0)
 TIMEOUT_S = 90.0

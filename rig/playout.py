@@ -2,7 +2,7 @@
 
     play_start = max(arrival, end of what is queued)
 
-`hold` drops nothing (seed 002, appendix F.3: bursts are placed one after the other). `flush` drops
+`hold` drops nothing (DSB-IFEval, F.3: bursts are placed one after the other). `flush` drops
 what is still queued when the server signals an interruption, as a real client does, and what
 arrives later for the interrupted response. Both are derived offline from the arrival log.
 """

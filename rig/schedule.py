@@ -1,7 +1,7 @@
 """The user's schedule: what is spoken when, decided from what has been heard. No I/O, no clock.
 
 The orchestrator asks for one frame after the other. The user stream never stops and never yields;
-silence is streamed from start to end. Source of the constants: seed 002, appendix F.1; where the
+silence is streamed from start to end. Source of the constants: DSB-IFEval, appendix F.1; where the
 paper is silent the choice and its reason stand beside the value.
 """
 

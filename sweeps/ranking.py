@@ -1,6 +1,6 @@
 """How stable a ranking of systems is: Kendall's tau-b and three shares.
 
-The ranked quantity is the Entailment Gap, `IAS(L1) - IAS(L2)` (seed 002, table 5). Gaps are exact
+The ranked quantity is the Entailment Gap, `IAS(L1) - IAS(L2)` (DSB-IFEval, table 5). Gaps are exact
 fractions, so that equal ones are ties and not a matter of rounding.
 """
 

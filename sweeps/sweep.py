@@ -26,7 +26,7 @@ from verifiers.thresholds import DEFAULTS, Thresholds
 
 POOLS: dict[str, tuple[Action, ...]] = {"core": CORE_ACTIONS, "all": tuple(Action)}
 GAP_LEVELS = ("L1", "L2")
-"""The Entailment Gap is IAS(L1) - IAS(L2) (seed 002, table 5)."""
+"""The Entailment Gap is IAS(L1) - IAS(L2) (DSB-IFEval, table 5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The 180 threshold configurations, re-decided from stored measurements in whole arrays.
 
-Grid of seed 002, appendix C.7: take-turn wait 1.5, 2.0, 2.5 s x yield/continue latency 200, 400,
+Grid of DSB-IFEval, appendix C.7: take-turn wait 1.5, 2.0, 2.5 s x yield/continue latency 200, 400,
 600, 1000, 1500 ms x interrupt latency 1000, 1500, 2000 ms x backchannel ceiling 0.6, 0.8, 1.0,
 1.2 s. The order is that of nested loops in this sequence: the wait changes slowest, the ceiling
 fastest. An override of a case is scaled as in `verifiers.thresholds`.
@@ -35,7 +35,7 @@ AXES: tuple[tuple[str, tuple[float, ...]], ...] = (
     ("interrupt_max_latency_ms", (1000, 1500, 2000)),
     ("backchannel_ceiling_s", (0.6, 0.8, 1.0, 1.2)),
 )
-"""Seed 002, appendix C.7."""
+"""DSB-IFEval, appendix C.7."""
 
 AXIS_OF_ACTION: dict[Action, str] = {
     Action.TAKE_TURN: "take_turn_max_wait_s",

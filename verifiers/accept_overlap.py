@@ -1,7 +1,7 @@
 """ACCEPT_OVERLAP: model and user speak at once.
 
 Pass when the overlap of model speech and user speech in `[w0, w1)` is greater than 0
-(seed 002, appendix C.4 and table 18).
+(DSB-IFEval, appendix C.4 and table 18).
 
 Decided early: any overlap passes.
 Deviations and bias: both sides are clipped to the window; C.4 can be read as taking whole spans,

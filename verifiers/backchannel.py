@@ -2,7 +2,7 @@
 
 Pass when the label is `backchannel` and `1 <= spans in window <= max_spans`, where a span counts
 that starts or continues in `[w0, w1)` and the first that starts there is, unclipped, strictly
-shorter than the ceiling (seed 002, appendix C.4 and table 18: 1.0 s, 1 span).
+shorter than the ceiling (DSB-IFEval, appendix C.4 and table 18: 1.0 s, 1 span).
 
 Decided early: too many spans, or a first span that has already lasted the ceiling, is a fail. A
 span cut by the end of the recording has no length, so such a case is unscored.

@@ -1,7 +1,7 @@
 """CONTINUE: the model holds the floor through a barge-in.
 
 Pass when a model span contains the barge-in onset `w0` and is still active beyond the latency:
-its offset minus `w0` is strictly greater than `max_latency` (seed 002, appendix C.4; the latency
+its offset minus `w0` is strictly greater than `max_latency` (DSB-IFEval, appendix C.4; the latency
 is that of YIELD, table 18: 600 ms).
 
 Decided early: a span that outlasts the latency passes even where the recording cuts it. One that

@@ -40,7 +40,7 @@ VERIFIERS: dict[Action, Callable[[Measurement, Limits], Verdict]] = {
     Action.CONTINUE: continue_floor.decide,
     Action.ACCEPT_OVERLAP: accept_overlap.decide,
 }
-"""Each action is judged by exactly one verifier (seed 002, appendix B.1)."""
+"""Each action is judged by exactly one verifier (DSB-IFEval, appendix B.1)."""
 
 FLOOR_HELD_ACTIONS = (Action.YIELD, Action.CONTINUE, Action.ACCEPT_OVERLAP)
 """They need a model that holds the floor at the barge-in (design page "Opportunity")."""

@@ -2,7 +2,7 @@
 
 Pass when a genuine onset exists in `[w0, w1)` and `onset - w0 <= max_latency`, `w0` being the end
 of the trigger token and `w1` the end of what the user goes on to say
-(seed 002, appendix C.4; table 18: 1500 ms, per role R1, R5 1500, R3, R6 1200).
+(DSB-IFEval, appendix C.4; table 18: 1500 ms, per role R1, R5 1500, R3, R6 1200).
 
 Decided early: an onset decides; its absence once 0.5 s behind the last moment that could pass is
 recorded.

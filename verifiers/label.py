@@ -1,4 +1,4 @@
-"""The label of a window: `silent`, `backchannel` or `floor_take` (seed 002, appendix C.4).
+"""The label of a window: `silent`, `backchannel` or `floor_take` (DSB-IFEval, appendix C.4).
 
 - `silent`: no model span starts or continues in the window.
 - `backchannel`: the first span that starts in the window is, over its whole length, shorter than

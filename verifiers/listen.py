@@ -1,7 +1,7 @@
 """LISTEN: no model speech in the protected window.
 
 Pass when the label is `silent`: no model span starts or continues in `[w0, w1)`
-(seed 002, appendix C.4).
+(DSB-IFEval, appendix C.4).
 
 Decided early: any span in the window is a fail, whatever follows.
 Deviations and bias: table 18 asks only that no span *begins*; over-talk that runs into the window

@@ -1,10 +1,10 @@
 """The continuous quantities of one case, independent of every threshold.
 
 A `Measurement` holds all that any verdict reads, so that thresholds can be changed later without
-the recording (seed 002, appendices C.1 and C.7). Times are integer nanoseconds relative to the
+the recording (DSB-IFEval, appendices C.1 and C.7). Times are integer nanoseconds relative to the
 start `w0` of their window and keep their sign. What does not exist is `None`, never 0.
 
-Definitions (seed 002, appendix C.2 and C.4; design page "Verifiers"):
+Definitions (DSB-IFEval, appendix C.2 and C.4; design page "Verifiers"):
 
 - *in the window*: a model span that shares a point with `[w0, w1)`; *begun*: one whose onset lies
   in it. Lengths are those of the whole span, not of its part inside.
@@ -98,7 +98,7 @@ class Readback:
 
     @property
     def coverage(self) -> float:
-        """Multiset token coverage, 0..1 (seed 002, appendix C.5)."""
+        """Multiset token coverage, 0..1 (DSB-IFEval, appendix C.5)."""
         return self.matched_n / self.target_n
 
     @property

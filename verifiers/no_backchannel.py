@@ -1,7 +1,7 @@
 """NO_BACKCHANNEL: no model span in the window, not even a short acknowledgment.
 
 Pass when the label is `silent`: no model span starts or continues in `[w0, w1)`
-(seed 002, appendix C.4; table 18 writes it as `bc_window_max = 0`).
+(DSB-IFEval, appendix C.4; table 18 writes it as `bc_window_max = 0`).
 
 Decided early: any span in the window is a fail, whatever follows.
 Deviations and bias: none from the paper. A system that never speaks passes (flag

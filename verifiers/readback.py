@@ -1,7 +1,7 @@
 """READBACK: the model says the dictated items back.
 
 Pass when the multiset token coverage of the target by the model's transcript is at least
-`min_coverage` (seed 002, appendix C.5; table 18: 0.90) and the model was heard to speak. Only
+`min_coverage` (DSB-IFEval, appendix C.5; table 18: 0.90) and the model was heard to speak. Only
 words heard from `readback_from` on count. The normaliser is `verifiers.readback_text`.
 
 Decided early: more words can only add coverage, so a pass stands; a fail needs the whole

@@ -1,6 +1,6 @@
 """Dictated words against spoken ones: two coverages, no speech recogniser.
 
-`tokens` and `matched` are the normaliser and the score of seed 002, appendix C.5: lower case,
+`tokens` and `matched` are the normaliser and the score of DSB-IFEval, appendix C.5: lower case,
 runs of `[a-z0-9]`, spelled digits as digits, runs of digits split; then the share of the target
 found in a multiset of what was said. The paper does not say what happens to a token that mixes
 letters and digits: here "b12" is `b 1 2`, so that "B twelve" spelled "B one two" can match.

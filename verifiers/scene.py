@@ -13,11 +13,11 @@ from audio.spans import Spans
 from audio.timebase import NS_PER_MS
 
 MERGE_GAP_NS = 300 * NS_PER_MS
-"""Speech spans less than 0.3 s apart are one (seed 002, appendix C.2)."""
+"""Speech spans less than 0.3 s apart are one (DSB-IFEval, appendix C.2)."""
 
 
 class Action(StrEnum):
-    """The nine floor-management actions (seed 002, table 13)."""
+    """The nine floor-management actions (DSB-IFEval, table 13)."""
 
     LISTEN = "LISTEN"
     TAKE_TURN = "TAKE_TURN"
@@ -31,7 +31,7 @@ class Action(StrEnum):
 
 
 CORE_ACTIONS = (Action.LISTEN, Action.READBACK, Action.TAKE_TURN, Action.YIELD)
-"""The four actions of the published headline number (`ias_core`; seed 002, tables 3a and 5)."""
+"""The four actions of the published headline number (`ias_core`; DSB-IFEval, tables 3a and 5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.start_ns >= self.end_ns:
-            raise ValueError(f"window must end after it starts, got [{self.start_ns}, "
+            raise ValueError(f"window must end after it starts, got nanoseconds [{self.start_ns}, "
                              f"{self.end_ns})")
 
 

@@ -1,7 +1,7 @@
 """TAKE_TURN: the model begins to speak within the maximum wait.
 
 Pass when a genuine onset exists in `[w0, w1)` and `onset - w0 <= max_wait`
-(seed 002, appendix C.4; table 18: 2.0 s, per role R1 2.0, R3 1.5, R6 1.2, R8 0.8).
+(DSB-IFEval, appendix C.4; table 18: 2.0 s, per role R1 2.0, R3 1.5, R6 1.2, R8 0.8).
 
 Decided early: an onset decides; its absence once 0.5 s behind the last moment that could pass is
 recorded.

@@ -1,6 +1,6 @@
 """The scoring settings, and what they become for one case.
 
-Defaults are those of seed 002, table 18. A case may carry an override of its own (seed 002,
+Defaults are those of DSB-IFEval, table 18. A case may carry an override of its own (DSB-IFEval,
 table 14; design page "Verifiers"). At the default setting the override holds as written; a
 setting that the user or a sweep changes scales the override in proportion
 (`override * set / default`), so that the point (2.0 s, 600 ms, 1500 ms, 1.0 s) of the sweep is
@@ -18,17 +18,17 @@ from audio.timebase import ms_to_ns, s_to_ns
 from verifiers.scene import Action, CaseParams
 
 TAKE_TURN_MAX_WAIT_S = 2.0
-"""Seed 002, table 18: TAKE_TURN, `max_wait_s`."""
+"""DSB-IFEval, table 18: TAKE_TURN, `max_wait_s`."""
 INTERRUPT_MAX_LATENCY_MS = 1500.0
-"""Seed 002, table 18: INTERRUPT, `max_latency_ms`."""
+"""DSB-IFEval, table 18: INTERRUPT, `max_latency_ms`."""
 YIELD_MAX_LATENCY_MS = 600.0
-"""Seed 002, table 18: YIELD, `max_latency_ms`; CONTINUE reads the same latency."""
+"""DSB-IFEval, table 18: YIELD, `max_latency_ms`; CONTINUE reads the same latency."""
 BACKCHANNEL_CEILING_S = 1.0
-"""Seed 002, table 18: BACKCHANNEL, `bc_ceiling_s`."""
+"""DSB-IFEval, table 18: BACKCHANNEL, `bc_ceiling_s`."""
 BACKCHANNEL_MAX_SPANS = 1
-"""Seed 002, table 18: BACKCHANNEL, `bc_window_max`."""
+"""DSB-IFEval, table 18: BACKCHANNEL, `bc_window_max`."""
 READBACK_MIN_COVERAGE = 0.90
-"""Seed 002, table 18: READBACK, coverage."""
+"""DSB-IFEval, table 18: READBACK, coverage."""
 
 MAX_LIMIT_S = 60.0
 """No time limit may be longer than a minute (ours): it catches milliseconds given as seconds."""

@@ -1,7 +1,7 @@
 """YIELD: the model stops soon after the user barges in.
 
 Let `off` be the first model offset at or after the barge-in onset `w0`, minus `w0`. Pass when
-`off` exists and `off <= max_latency` (seed 002, appendix C.4; table 18: 600 ms, R4 1000 ms).
+`off` exists and `off <= max_latency` (DSB-IFEval, appendix C.4; table 18: 600 ms, R4 1000 ms).
 
 Decided early: a known offset decides. One at the end of the recording is only a least value: it
 fails beyond the limit and is unscored otherwise. No offset at all is a fail once 0.5 s behind the

@@ -24,7 +24,7 @@ STEP_N = convert_n(FRAME_N, ANALYSIS_RATE_HZ, RATE_HZ)
 """One frame of the detector: 768 samples, 32 ms."""
 MIN_SPEECH_FRAMES = 3
 """Frames in a row that must be speech before a turn begins: 96 ms. Ours, the least above the 90 ms
-that the rig itself takes for speech (seed 002, C.2)."""
+that the rig itself takes for speech (DSB-IFEval, C.2)."""
 _EXIT_BELOW = 0.15
 _EXIT_LEAST = 0.01
 """Speech pauses below `max(threshold - 0.15, 0.01)`: the rule of the silero-vad package."""

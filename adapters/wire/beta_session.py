@@ -1,8 +1,9 @@
 """The session that is asked of a server of OpenAI's beta dialect: one flat object.
 
 Field names as StepFun documents them. Its turn detection has an energy threshold from 0 to 5000
-instead of a probability, and no say in whether a reply is begun or broken off. Defaults: seed 002,
-appendix E, where it gives them; otherwise the vendor's own example (docs/adapters/stepfun.md).
+instead of a probability, and no say in whether a reply is begun or broken off. Defaults:
+DSB-IFEval, appendix E, where it gives them; otherwise the vendor's own example
+(docs/adapters/stepfun.md).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from adapters.wire.payload import PayloadError, at, excerpt, identifier, parse_o
 from audio.buffers import Float32, float_to_pcm16
 
 FRAMES_PER_S = 50
-"""User audio goes out in frames of 20 ms (seed 002, appendix F)."""
+"""User audio goes out in frames of 20 ms (DSB-IFEval, appendix F)."""
 
 MAX_MESSAGES = 200_000
 """Received in one session. Ours: a minute of talk is some thousands."""

@@ -1,6 +1,6 @@
 """The session that is asked of an OpenAI Realtime server (GA), and whether it was granted.
 
-Field names: the GA protocol. Defaults: seed 002, appendices E.2, F.1 and F.5, where they are given.
+Field names: the GA protocol. Defaults: DSB-IFEval, appendices E.2, F.1 and F.5, where given.
 """
 
 from __future__ import annotations

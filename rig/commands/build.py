@@ -69,6 +69,10 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
             plan: dict[str, Any] = {"suite": spec.name, "cases": len(cases),
                                     "streams": len(plan_streams(spec, cases)), "gates": "passed"}
             output.table("dry run: nothing was rendered", ["what", "value"], list(plan.items()))
+            if missing := spec.missing():
+                plan["missing"] = list(missing)
+                output.note(f"incomplete suite: {len(missing)} texts are missing: "
+                            f"{', '.join(missing[:8])}{', ...' if len(missing) > 8 else ''}")
             output.document(plan)
             return 0
         folder = out if out is not None else Path("suites") / Path(suite).name

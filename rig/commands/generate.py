@@ -87,7 +87,7 @@ def _models(writer: str | None, fallback: str | None, critic: str | None) -> Mod
         raise InputError("--model: expected the name of a model, got none")
     writer = _one_line("--model", writer, 200)
     fallback = writer if fallback is None else _one_line("--fallback-model", fallback, 200)
-    # Table 27 of seed 002: critic and fallback are the same model.
+    # Table 27 of DSB-IFEval: critic and fallback are the same model.
     return Models(writer, fallback, fallback if critic is None else _one_line(
         "--critic-model", critic, 200))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from rig.store import RunFolder
 @click.option("--clock", type=click.Choice(["virtual", "real"]), help="Default: virtual where the "
               "system allows it.")
 @click.option("--retries", type=click.IntRange(0, 100), default=2, show_default=True,
-              help="Further attempts after an infrastructure error.")
+              help="Further attempts after an infrastructure error. Sessions that this machine "
+              "was late with (void) are played again twice, whatever this says.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder. Default: "
               "runs/ADAPTER.")
 @click.option("--resume", is_flag=True, help="Go on with a run; only done cases are skipped.")
@@ -85,9 +87,11 @@ def command(
     request = RunRequest(
         suite_dir=suite_dir, run=folder, adapter=adapter, settings=values, cases=tuple(cases),
         trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds)
+    attempts: Counter[str] = Counter()
     with output.progress(f"run {adapter}", len(cases) * trials) as progress:
 
         def on_attempt(attempt: Attempt, settled: int, _total: int) -> None:
+            attempts[attempt.status] += 1
             progress.update(settled, attempt.case_id)
 
         result = run(request, on_attempt)
@@ -101,11 +105,16 @@ def command(
     summary = {"run": str(folder.path), "adapter": adapter, "clock": kind,
                "planned": result.n_planned, "skipped_as_done": result.n_skipped,
                "status": result.counts, "interrupted": result.interrupted,
-               "stopped": result.stopped}
+               "stopped": result.stopped, "attempts": dict(attempts)}
     now = ", ".join(f"{n} {s}" for s, n in sorted(result.counts.items())) or "none tried"
     output.line(f"{folder.path}: {result.n_planned} sessions planned, {result.n_skipped} done "
                 f"before, now {now}")
     output.document(summary)
+    if attempts["void"]:
+        output.note(f"{attempts['void']} of {attempts.total()} sessions were void: frames of the "
+                    "user were late, because this machine was busy; that says nothing about the "
+                    "system. Each is played again, at most twice, and then by --resume; fewer "
+                    "--jobs help")
     if result.stopped is not None:
         output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
                     "the same way; go on with --resume when that is mended")

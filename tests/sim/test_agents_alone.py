@@ -1,7 +1,7 @@
 """Every agent, alone, in nine hand-made conversations, heard by the detector of the scoring.
 
 No rig and no verifier takes part: a small schedule plays the user, the limits stand here as
-numbers (seed 002, tables 14 and 18), and the verdicts are reckoned from the detected spans. So a
+numbers (DSB-IFEval, tables 14 and 18), and the verdicts are reckoned from the detected spans. So a
 floor that does not behave as its description says is found here, whatever the verifiers do.
 """
 

@@ -34,7 +34,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 # the declaration
 
 def test_the_defaults_are_the_papers_and_the_declared_ones_those_of_the_protocol() -> None:
-    # seed 002, appendices E.1, E.2, F.4, F.5
+    # DSB-IFEval, appendices E.1, E.2, F.4, F.5
     settings = registry.create("gpt-live").settings
     assert {k: settings[k] for k in ("model", "voice", "rate_hz", "backend_model")} == {
         "model": "gpt-live-1", "voice": "marin", "rate_hz": "24000",

@@ -23,7 +23,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    # seed 002, appendices E.2, F.1, F.5; 24 kHz both ways.
+    # DSB-IFEval, appendices E.2, F.1, F.5; 24 kHz both ways.
     settings = registry.create("openai_realtime").settings
     assert {k: settings[k] for k in ("model", "voice", "turn_detection", "vad_threshold",
                                      "vad_prefix_padding_ms", "vad_silence_duration_ms")} == {

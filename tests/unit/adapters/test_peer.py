@@ -62,7 +62,7 @@ def test_a_key_comes_from_the_environment_alone(monkeypatch: pytest.MonkeyPatch)
             api_key("SOME_KEY")
         assert missing_key("SOME_KEY") == (
             "the environment variable SOME_KEY is not set; export it (it is read from there and "
-            "nowhere else)")
+            "nowhere else; a server on this machine that wants none takes any value)")
 
 
 @pytest.mark.parametrize("key", [f"{KEY} x", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x7f"])

@@ -26,7 +26,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_defaults_are_the_papers_and_the_declared_ones_those_of_the_protocol() -> None:
-    # seed 002, appendices E.1, E.2, F.4
+    # DSB-IFEval, appendices E.1, E.2, F.4
     settings = registry.create("stepfun").settings
     assert {k: settings[k] for k in ("model", "voice", "vad_silence_duration_ms", "input_rate_hz",
                                      "output_rate_hz")} == {

@@ -16,7 +16,7 @@ from audio.vad import VadSettings, speech_spans
 
 UNMERGED = VadSettings(merge_gap_s=0.0)
 STRICTEST_CEILING_S = 0.5
-"""Role R3 (seed 002, table 14)."""
+"""Role R3 (DSB-IFEval, table 14)."""
 PHASES = range(0, 768, 96)
 """4 ms steps over the detector's grid of 32 ms."""
 

@@ -52,6 +52,20 @@ def test_the_example_has_what_its_page_promises(tmp_path: Path) -> None:
     assert by_id["ORDER-PAUSE-1-L1"].params.max_wait_s == 1.5
 
 
+def test_a_dry_run_says_what_is_missing(tmp_path: Path, call_rig: Any) -> None:
+    """To raise `instances` is the page's own advice; the texts are then still to be written."""
+    write_new_suite(tmp_path / "mine")
+    suite = tmp_path / "mine" / "suite.yaml"
+    text = suite.read_text(encoding="utf-8")
+    assert "instances: 2" in text
+    suite.write_text(text.replace("instances: 2", "instances: 3"), encoding="utf-8")
+    called = call_rig("build", tmp_path / "mine", "--dry-run", "--json")
+    assert called.code == 0
+    missing = json.loads(called.out)["missing"]
+    assert "S-PAUSE-3" in missing or "ORDER-PAUSE-3" in missing
+    assert f"incomplete suite: {len(missing)} texts are missing: " in called.err
+
+
 def test_only_the_name_differs_from_the_example(tmp_path: Path) -> None:
     write_new_suite(tmp_path / "x", "support-line")
     ours, theirs = kit.files(tmp_path / "x"), kit.files(PACKAGE)
