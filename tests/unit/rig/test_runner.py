@@ -190,7 +190,7 @@ def test_a_session_over_its_timing_budget_is_void_and_played_again_twice(
     tries = [a for a in kit.ledger(run) if a["case_id"] == BROKEN]
     assert [a["status"] for a in tries] == ["void"] * 3
     assert all("60.0 ms late (budget 40 ms)" in a["reason"] for a in tries)
-    assert "3 of 5 sessions were void: frames of the user were late, because this machine" in called.err
+    assert "3 of 5 sessions were void: frames of the user were late, because" in called.err
     assert kit.done(run) == WHOLE
     assert not list((run / "rec").glob(f"{BROKEN}*"))
     assert call_rig("score", run, "--jobs", 1).code == 3
