@@ -57,8 +57,10 @@ class MmsAligner:
         step = samples.size / emission.shape[0]
         times = [(math.floor(first * step + 0.5), math.floor(past_last * step + 0.5))
                  for first, past_last in spans]
-        return tuple(AlignedWord(word, start_n, end_n) for word, (start_n, end_n) in zip(
-            spoken, to_fading(times, samples, rate_hz), strict=True))
+        return tuple(
+            AlignedWord(word, start_n, end_n, found_end_n=found_n if found_n != end_n else None)
+            for word, (start_n, end_n), (_, found_n) in zip(
+                spoken, to_fading(times, samples, rate_hz), times, strict=True))
 
     def facts(self) -> dict[str, str]:
         """What the manifest says about the aligner; the weights by their hash."""

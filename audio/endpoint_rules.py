@@ -11,6 +11,7 @@ import os
 import re
 from itertools import groupby
 from operator import itemgetter
+from string import ascii_uppercase
 from urllib.parse import urlsplit
 
 from audio.errors import InputError
@@ -69,6 +70,7 @@ class Redactor:
 
     def __init__(self, secrets: tuple[str, ...]) -> None:
         self._secrets = tuple(s for s in secrets if len(s) >= SECRET_MIN_CHARS)
+        self._lowered = tuple(map(_lower, self._secrets))
 
     def __call__(self, text: str) -> str:
         return _KEY_LIKE.sub("[redacted]", self.exactly(text))
@@ -76,23 +78,32 @@ class Redactor:
     def exactly(self, text: str) -> str:
         """The given secrets alone, so that words of a transcript stay as they are.
 
-        Every stretch of `SECRET_PART_CHARS` of a secret and more goes, too: a message may have been
-        cut in the middle of one.
+        Every stretch of `SECRET_PART_CHARS` of a secret and more goes, too, in small letters or
+        capitals: a message may have been cut in the middle of one, or written in its own way.
         """
-        for secret in self._secrets:
+        for secret in self._lowered:
             parts = [secret[k : k + SECRET_PART_CHARS]
                      for k in range(len(secret) - SECRET_PART_CHARS + 1)]
             hidden = bytearray(len(text))
+            lowered = _lower(text)
             for part in parts:
-                at = text.find(part)
+                at = lowered.find(part)
                 while at >= 0:
                     hidden[at : at + len(part)] = b"\1" * len(part)
-                    at = text.find(part, at + 1)
+                    at = lowered.find(part, at + 1)
             if any(hidden):
                 text = "".join("[redacted]" if gone else "".join(c for c, _ in stretch)
                                for gone, stretch in groupby(zip(text, hidden, strict=True),
                                                             key=itemgetter(1)))
         return text
+
+
+def _lower(text: str) -> str:
+    """Small letters of ASCII alone: as long as the text."""
+    return text.translate(_SMALL)
+
+
+_SMALL = {ord(c): c.lower() for c in ascii_uppercase}
 
 
 def api_key(variable: str) -> str:

@@ -14,6 +14,7 @@ not sent (the API has none); it tells two renderings apart.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -38,6 +39,7 @@ FORMATS = ("wav", "pcm")
 PCM_RATE_HZ = 24_000
 MAX_BYTES = 32 * 1024 * 1024
 """Ours: 120 s of float32 at 48 kHz are 23 MB; 600 characters are about 40 s of speech."""
+MAX_AUDIO_S = 120.0
 MAX_TIMEOUT_S = 600.0
 RATES_HZ = (8_000, 48_000)
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
@@ -115,6 +117,9 @@ class EndpointEngine:
         clean = Redactor((key,) if key else ())
         self._check_status(answer, clean)
         samples, rate_hz = read_audio(answer, self._format, clean)
+        if len(samples) > MAX_AUDIO_S * rate_hz:
+            raise SynthesisError(f"endpoint: expected at most {MAX_AUDIO_S:g} s of speech, got "
+                                 f"{len(samples) / rate_hz:.0f} s")
         return resample(samples, rate_hz, SESSION_RATE_HZ)
 
     def facts(self) -> dict[str, str]:
@@ -125,6 +130,8 @@ class EndpointEngine:
             "deterministic": "no: the stored segments are what counts",
             "licence": "the server's",
             "setting_host": self._host,
+            # The path decides what speaks, and may be private: its hash is enough to tell.
+            "setting_address_sha256": hashlib.sha256(self._base.encode()).hexdigest(),
             "setting_model": self._model,
             "setting_format": self._format,
         }
@@ -166,7 +173,7 @@ def read_audio(
     if not body:
         raise SynthesisError("endpoint: expected audio, got an empty body")
     if media.startswith("text/") or media.endswith("json") or body[:1] == _JSON_START:
-        raise SynthesisError(f"endpoint: expected audio, got {media or 'no media type'!r}"
+        raise SynthesisError(f"endpoint: expected audio, got {clean(media) or 'no media type'!r}"
                              f"{_said(body, clean)}")
     if kind == "pcm":
         if body[:4] in (b"RIFF", b"RF64"):
@@ -178,7 +185,8 @@ def read_audio(
 def _read_wav(body: bytes) -> tuple[Float32, int]:
     layout = read_layout(io.BytesIO(body), len(body))
     if layout is None or len(layout.fmt) < 16:
-        raise SynthesisError(f"endpoint: expected a WAV file, got {body[:12]!r}")
+        raise SynthesisError(f"endpoint: expected a WAV file, got {len(body)} bytes of another "
+                             "kind")
     tag, channels, rate_hz, _, _, bits = struct.unpack_from("<HHIIHH", layout.fmt)
     if tag == _EXTENSIBLE and len(layout.fmt) >= 26:
         tag = struct.unpack_from("<H", layout.fmt, 24)[0]

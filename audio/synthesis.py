@@ -69,7 +69,7 @@ class Gate:
     """What a rendering must satisfy; otherwise the segment is rendered again with another seed.
 
     The bounds come from the 729 segments of the built-in suite, spoken by the default engine
-    (docs/synthesis.md): 0.041 to 0.073 s a character; the last word ends 13 to 126 ms before the
+    (docs/synthesis.md): 0.041 to 0.073 s a character; the last word ends 13 to 228 ms before the
     end of the segment, the first begins 0 to 60 ms after its start.
     """
 
@@ -78,13 +78,16 @@ class Gate:
     max_s_per_char: float = 0.10
     max_extra_s: float = 0.45
     """Longest allowed: `max_extra_s + max_s_per_char * characters`. Beyond: sounds were added."""
+    min_level_dbfs: float = -45.0
+    """Speech level. Ours: 17 dB below the quietest of the 729 segments, and above where a detector
+    begins to lose speech (`rig.recorder.NEAR_SILENT_DBFS`)."""
     max_pause_s: float = 1.0
     """Longest silence inside a segment; designed pauses are never left to an engine."""
     max_head_s: float = 0.25
     max_tail_s: float = 0.25
     """Longest sound before the first and after the last aligned word: noise that an engine added
     ends the file late, while the user's speech ends with the last word. Twice what the suite shows,
-    because the aligner gives up to 0.18 s of clean short texts ("uh-huh", "ha ha") to silence."""
+    because the aligner gives up to 0.23 s of clean texts ("uh-huh", "ha ha") to silence."""
 
 
 GATES = {"espeak": Gate(max_head_s=0.5, max_tail_s=0.5)}
@@ -250,6 +253,9 @@ def _cut(raw: Float32, rate_hz: int, text: str, gate: Gate) -> tuple[Float32, fl
         if array.size and float(np.abs(array).max()) >= FULL_SCALE:
             raise SynthesisError("expected samples below full scale, got clipping")
     found = edges.measure_edges(at_24k, SESSION_RATE_HZ)
+    if found.speech_level_db < gate.min_level_dbfs:
+        raise SynthesisError(f"expected speech at {gate.min_level_dbfs:g} dBFS or louder, got "
+                             f"{found.speech_level_db:.0f}")
     trimmed, _ = edges.trim(at_24k, SESSION_RATE_HZ, found)
     samples = pcm16_to_float(float_to_pcm16(trimmed))
     duration_s = n_to_s(samples.size, SESSION_RATE_HZ)
@@ -268,7 +274,10 @@ def _cut(raw: Float32, rate_hz: int, text: str, gate: Gate) -> tuple[Float32, fl
 def _stray_sound(aligned: tuple[AlignedWord, ...], size_n: int, gate: Gate) -> str:
     """Why the sound outside the words is refused; empty when it is not."""
     head_s = n_to_s(aligned[0].start_n, SESSION_RATE_HZ)
-    tail_s = n_to_s(size_n - aligned[-1].end_n, SESSION_RATE_HZ)
+    last = aligned[-1]
+    # Before it was moved on to where sound fades: sound is what is looked for.
+    end_n = last.end_n if last.found_end_n is None else last.found_end_n
+    tail_s = n_to_s(size_n - end_n, SESSION_RATE_HZ)
     if head_s > gate.max_head_s:
         return f"{head_s:.2f} s of sound before the first word"
     if tail_s > gate.max_tail_s:

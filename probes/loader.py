@@ -119,9 +119,10 @@ def _conversation_files(folder: Path) -> Iterator[Located]:
     if not inner.is_dir():
         return
     files = sorted(inner.glob("*.yaml"))
-    if odd := sorted(inner.glob("*.yml")):
-        raise InputError.expected("a file name that ends in .yaml", got=odd[0].name,
-                                  where=show(inner))
+    if odd := sorted(p for p in inner.iterdir()
+                     if p.suffix != ".yaml" and not p.name.startswith(".")):
+        raise InputError.expected("file names that end in .yaml, and no folders",
+                                  got=odd[0].name, where=show(inner))
     if len(files) > MAX_CONVERSATION_FILES:
         raise InputError.expected(f"at most {MAX_CONVERSATION_FILES} conversation files",
                                   got=len(files), where=show(inner))

@@ -95,6 +95,10 @@ def _claim(out: Path) -> None:
         if foreign:
             raise InputError.expected("an empty folder or an earlier suite", got=f"a folder with "
                                       f"{foreign[0]}", where=show(out))
+        for name in ("audio", ".cache"):
+            if (out / name).is_symlink():
+                raise InputError.expected(f"a folder {name} of its own", got="a link",
+                                          where=show(out))
         for name in ("suite.json", "cases.jsonl", "streams.jsonl"):
             (out / name).unlink(missing_ok=True)
         (out / "audio").mkdir(exist_ok=True)
@@ -109,6 +113,7 @@ def _write(
 ) -> SuiteInfo:
     voices = tuple(engine.voices)
     failures: list[GateFailure] = []
+    refused: list[SegmentJob] = []
     checked: set[str] = set()
     streams: dict[str, Stream] = {}
     positions: dict[str, dict[str, tuple[int, int]]] = {}
@@ -122,7 +127,9 @@ def _write(
             spoken[number][segment.name] = audio
             if (key := cache.key(job)) not in checked:
                 checked.add(key)
-                failures += check_audio(suite, stream, number, segment, audio)
+                found = tuple(check_audio(suite, stream, number, segment, audio))
+                failures += found
+                refused += [job] * bool(found)
         turn1, turn2 = assemble(stream.turn1, spoken[1]), assemble(stream.turn2, spoken[2])
         voice = choose_voice(stream.base_id, voices)
         positions[stream.stream_id] = turn2.positions
@@ -132,6 +139,9 @@ def _write(
             # The L4b variant shares the file of turn 1: it is the same turn.
             turn1=_store(turn1, out, f"audio/{stream.base_id}.turn1.wav"),
             turn2=_store(turn2, out, f"audio/{stream.stream_id}.turn2.wav"))
+    # An engine that is not deterministic may do better the next time.
+    for job in refused:
+        cache.forget(job)
     require(failures)
     built = tuple(_built_case(suite, c, streams[c.stream_id], positions[c.stream_id])
                   for c in cases)

@@ -22,6 +22,7 @@ import numpy as np
 from audio.buffers import Float32, Int16, float_to_pcm16
 from audio.errors import InfrastructureError, RigError, SynthesisError
 from audio.files import atomic_write_text, read_channel, sha256_samples, write_wav_pcm16
+from audio.processes import end_with_parent
 from audio.timebase import SESSION_RATE_HZ
 
 Alignment = Literal["forced", "uniform", "none"]
@@ -141,20 +142,27 @@ class SegmentCache:
             facts = json.loads(meta.read_text(encoding="utf-8"))
             pcm = float_to_pcm16(read_channel(wav, 0))
             words = tuple(WordPosition(str(w), int(a), int(b)) for w, a, b in facts["words"])
-            if sha256_samples(pcm) != facts["audio_sha256"]:
+            if (sha256_samples(pcm) != facts["audio_sha256"]
+                    or sha256_json(facts["words"]) != facts["words_sha256"]):
                 return None
             return SpokenSegment(pcm, words, facts["alignment"])
-        except (OSError, RigError, ValueError, KeyError, TypeError):
+        except (OSError, RigError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def store(self, job: SegmentJob, segment: SpokenSegment) -> None:
         key = self.key(job)
+        words = [[w.word, w.start_n, w.end_n] for w in segment.words]
         self.folder.mkdir(parents=True, exist_ok=True)
         write_wav_pcm16(self.folder / f"{key}.wav", segment.pcm, SESSION_RATE_HZ)
         atomic_write_text(self.folder / f"{key}.json", canonical_json({
             "schema": CACHE_SCHEMA, "text": job.text, "voice": job.voice, "seed": job.seed,
             "audio_sha256": sha256_samples(segment.pcm), "alignment": segment.alignment,
-            "words": [[w.word, w.start_n, w.end_n] for w in segment.words]}) + "\n")
+            "words": words, "words_sha256": sha256_json(words)}) + "\n")
+
+    def forget(self, job: SegmentJob) -> None:
+        """A segment that turned out to be no good is rendered again by the next build."""
+        for suffix in (".json", ".wav"):
+            (self.folder / f"{self.key(job)}{suffix}").unlink(missing_ok=True)
 
 
 def render_job(renderer: SegmentRenderer, job: SegmentJob) -> SpokenSegment:
@@ -236,6 +244,7 @@ _worker: tuple[SegmentRenderer, SegmentCache] | None = None
 
 def _start_worker(renderer: SegmentRenderer, cache: SegmentCache) -> None:
     global _worker
+    end_with_parent()
     _worker = (renderer, cache)
 
 

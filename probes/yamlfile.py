@@ -42,7 +42,7 @@ def show(path: Path) -> str:
     """A path as messages print it: relative when it lies below the current folder."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, OSError, RuntimeError):  # elsewhere, or a loop of links
         return str(path)
 
 
@@ -86,6 +86,8 @@ class _Loader(yaml.SafeLoader):
 
 def read_yaml(path: Path) -> Located:
     """Read one document. Raises `InputError` with file and line; never returns empty data."""
+    if path.exists() and not path.is_file():
+        raise InputError.expected("a file", got="something else", where=show(path))
     try:
         with path.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
@@ -153,8 +155,8 @@ def _plain(
                      for i, item in enumerate(node.value))
     try:
         return loader.construct_object(node)
-    except ValueError as error:  # an int or float tag set by hand on other text
-        raise InputError.expected("a value of its tag", got=str(error),
+    except (ValueError, LookupError) as error:  # a tag set by hand on other text
+        raise InputError.expected("a value of its tag", got=str(error) or repr(node.value)[:40],
                                   where=f"{show(path)}:{line}") from None
 
 

@@ -189,7 +189,8 @@ class ChatEndpoint:
             raise ChatAnswerError("answer_holds_key", "the answer repeats the key; it was thrown "
                                   "away")
         if answer.media_type != "application/json":
-            raise _envelope(f"content type application/json, got {_line(answer.media_type)!r}")
+            told = _line(self._clean(answer.media_type))
+            raise _envelope(f"content type application/json, got {told!r}")
         return read_chat_answer(answer.body)
 
     def _holds_key(self, text: str) -> bool:

@@ -30,9 +30,9 @@ from rig.orchestrator import play
 from rig.recorder import adapter_facts, write_session
 from rig.schedule import Bounds, Plan
 from rig.store import (
+    FolderLock,
     RunFolder,
     RunInfo,
-    RunLock,
     cases_text,
     differences,
     make_folder,
@@ -240,7 +240,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
     _check_folder(request, info)
     make_folder(request.run.path)
     # Looked at again under the lock: another rig may have come first.
-    with RunLock(request.run), _opened(request, info) as ledger:
+    with FolderLock(request.run.path), _opened(request, info) as ledger:
         settled = finished(ledger.attempts)
         jobs = [
             Job(case, built.streams[case.stream_id], trial, request.suite_dir, request.run,

@@ -194,7 +194,7 @@ class RunFolder:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files of a killed process. Only for whoever holds the `RunLock`."""
+    """Remove the unfinished files of a killed process. Only for whoever holds the `FolderLock`."""
     try:
         for path in folder.glob(f"{TEMP_PREFIX}*"):
             path.unlink(missing_ok=True)
@@ -260,25 +260,25 @@ def first_problem(error: ValidationError) -> str:
     return f"{place + ': ' if place else ''}{first['msg']}{more}"
 
 
-class RunLock:
-    """Keeps two processes from playing into one run folder."""
+class FolderLock:
+    """Keeps two processes from writing into one folder, which must be there."""
 
-    def __init__(self, run: RunFolder) -> None:
-        self._path = run.path / ".lock"
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ".lock"
         self._fd: int | None = None
 
     def __enter__(self) -> Self:
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise InputError(f"{self._path}: cannot write to the run folder: "
+            raise InputError(f"{self._path}: cannot write to this folder: "
                              f"{error.strerror}") from error
         try:
             _lock(self._fd)
         except OSError as error:
             os.close(self._fd)
-            raise InputError(f"{self._path.parent}: another rig is playing into this run folder; "
-                             "wait for it or choose another --out") from error
+            raise InputError(f"{self._path.parent}: another rig is writing into this folder; wait "
+                             "for it or choose another --out") from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,

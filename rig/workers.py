@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from audio.errors import InfrastructureError
+from audio.processes import end_with_parent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,10 +97,4 @@ def _interrupts_held_back() -> Iterator[None]:
 
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        def watch() -> None:
-            parent.join()
-            os._exit(1)
-
-        threading.Thread(target=watch, daemon=True, name="parent-watch").start()
+    end_with_parent()

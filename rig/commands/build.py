@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from rig.clock import Stopwatch
 from rig.console import Output
 from rig.rendering import EngineRenderer
 from rig.settings import default_jobs, key_values
+from rig.store import FolderLock, make_folder
 
 
 @click.command("build")
@@ -76,7 +79,8 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
             output.document(plan)
             return 0
         folder = out if out is not None else Path("suites") / Path(suite).name
-        with output.progress(f"render with {tts}", len(judged)) as progress:
+        with (_kept_for_us(folder),
+              output.progress(f"render with {tts}", len(judged)) as progress):
             info = build_suite(
                 spec, folder, renderer, select=cases, jobs=jobs or default_jobs(),
                 progress=lambda done, total, label: progress.update(done, label, total=total))
@@ -91,3 +95,19 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
         output.line(f"note: {note}")
     output.document({"suite_dir": str(folder), **info.model_dump(mode="json")})
     return 0
+
+
+@contextmanager
+def _kept_for_us(folder: Path) -> Iterator[None]:
+    """No second build writes into this suite folder meanwhile. A folder that is none is left as it
+    is: the build will refuse it."""
+    cache = folder / ".cache"
+    names = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    foreign = bool(names) and not names & {"suite.json", ".cache"}
+    if foreign or (folder.exists() and not folder.is_dir()):
+        yield
+        return
+    make_folder(folder)
+    make_folder(cache)
+    with FolderLock(cache):
+        yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from audio.endpoint_rules import Redactor, check_base_url
@@ -42,3 +44,10 @@ def test_a_redactor_takes_out_the_given_secret_and_what_looks_like_one() -> None
     clean = Redactor(("a-secret-of-some-length",))
     assert clean("got a-secret-of-some-length, sk-abcdefgh and Bearer xyz") == (
         "got [redacted], [redacted] and [redacted]")
+
+
+@pytest.mark.parametrize("written", [str.lower, str.upper, lambda k: k[:9] + k[9:].upper()])
+def test_a_key_is_taken_out_however_it_is_written(written: Callable[[str], str]) -> None:
+    """Header names and media types come back in small letters."""
+    key = "Sk-Proj-0123456789AbCdEf0123456789"
+    assert Redactor((key,))(f"got '{written(key)}', or") == "got '[redacted]', or"

@@ -116,6 +116,9 @@ def test_the_facts_ask_nobody_and_hold_host_and_settings_but_no_key(
     assert facts["deterministic"].startswith("no")
     assert KEY not in json.dumps(facts) + repr(vars(speech))
     assert "secret" not in json.dumps(facts)
+    # Another path may be another voice: nothing of it is reused.
+    other, _ = engine(base_url="https://api.example.com:8443/other/path", format="pcm")
+    assert other.facts() != facts
     assert speech.voices() == ("ash", "coral")
     assert post.sent == []
 
@@ -187,7 +190,8 @@ NAN = np.full(100, np.nan, "<f4").tobytes()
      "expected audio, got 'application/json': no such voice"),
     (FakeAnswer(b'{"error": "busy"}', "audio/wav"), "pcm", "got 'audio/wav': busy"),
     (FakeAnswer(b'{"a":' * 50_000, "application/json"), "wav", "got 'application/json'$"),
-    (FakeAnswer(b"ID3\x04\x00" + b"\0" * 99, "audio/mpeg"), "wav", "a WAV file, got b'ID3"),
+    (FakeAnswer(b"ID3\x04\x00" + b"\0" * 99, "audio/mpeg"), "wav",
+     "a WAV file, got 104 bytes of another kind"),
     (FakeAnswer(wav(pcm())[:20]), "wav", "expected a WAV file"),
     (FakeAnswer(b"RIFF\0\0\0\0WAVEdata\x04\0\0\0abcd"), "wav", "expected a WAV file"),
     (FakeAnswer(wav(pcm()[:-1], size=0xFFFFFFFF)), "wav", "whole samples, got 23999 bytes"),

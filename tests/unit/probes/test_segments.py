@@ -80,6 +80,24 @@ def test_engine_settings_are_in_the_key_and_labels_are_not(tmp_path: Path) -> No
     assert cache(tmp_path).key(SegmentJob("apple barn", "mid", 7, "other label")) == key
 
 
+def test_a_segment_that_is_forgotten_is_rendered_again(tmp_path: Path) -> None:
+    store = cache(tmp_path / "c")
+    store.store(JOB, render_job(ToneEngine(), JOB))
+    store.forget(JOB)
+    assert store.load(JOB) is None
+    store.forget(JOB)  # it may never have been there
+
+
+@pytest.mark.parametrize("words", [
+    [], [["apple", -5000, 10]], [["apple", 0, 10]] * 9])
+def test_words_of_an_entry_are_under_its_hash(tmp_path: Path, words: object) -> None:
+    store = cache(tmp_path / "c")
+    store.store(JOB, render_job(ToneEngine(), JOB))
+    (path,) = (tmp_path / "c").glob("*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "words": words}))
+    assert store.load(JOB) is None
+
+
 @pytest.mark.parametrize("damage", ["truncate wav", "swap samples", "no wav", "no json",
                                     "half json", "other json"])
 def test_a_damaged_entry_is_rendered_again(tmp_path: Path, damage: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,23 @@ def test_nearest_lists_when_nothing_resembles() -> None:
     assert nearest("lebel", ["level", "role"]) == "; did you mean 'level'?"
     assert nearest("zzz", ["level", "role"]) == "; known: level, role"
     assert nearest("x", []) == "; known: none"
+
+
+@pytest.mark.parametrize("value", ['!!int ""', '!!int "-"', '!!float ""', '!!bool "abc"'])
+def test_a_tag_set_by_hand_on_other_text_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+    path = write(tmp_path, f"a: 1\nb: {value}\n")
+    with pytest.raises(InputError, match=r"x\.yaml:2: expected a value of its tag"):
+        read_yaml(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.yaml")
+    with pytest.raises(InputError, match="expected a file, got something else"):
+        read_yaml(tmp_path / "a.yaml")
+
+
+def test_a_loop_of_links_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to("a.yaml")
+    with pytest.raises(InputError, match="expected a readable file"):
+        read_yaml(tmp_path / "a.yaml")

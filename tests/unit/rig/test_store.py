@@ -17,7 +17,7 @@ import rig_testkit as kit
 from audio.errors import InputError
 from rig import ledger as ledger_module
 from rig.ledger import Attempt, Ledger, read
-from rig.store import RunFolder, RunLock
+from rig.store import FolderLock
 
 LISTEN = "R2-C1-1-L2"
 
@@ -229,10 +229,10 @@ def test_a_done_session_whose_record_was_deleted_is_played_again(
 
 def test_two_rigs_never_play_into_one_folder(copied: Path, tiny_suite: Path, call_rig: Any
                                              ) -> None:
-    with RunLock(RunFolder(copied)):
+    with FolderLock(copied):
         line = call_rig("run", tiny_suite, "--adapter", "silent", "--out", copied,
                         "--resume").error
-    assert "another rig is playing into this run folder" in line
+    assert "another rig is writing into this folder" in line
     assert call_rig("run", tiny_suite, "--adapter", "silent", "--out", copied, "--resume").code == 0
 
 
