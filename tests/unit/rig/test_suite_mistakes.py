@@ -55,7 +55,8 @@ def test_a_file_of_conversations_with_another_ending(
         suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (suite / "conversations" / "care.yaml").rename(suite / "conversations" / "care.yml")
     assert cli.main(["build", str(suite), "--dry-run"]) == 2
-    assert "expected file names that end in .yaml, and no folders, got care.yml" in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert "expected file names that end in .yaml, and no folders, got care.yml" in line
 
 
 def test_no_conversation_at_all(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
