@@ -30,7 +30,7 @@ FINE_WAIT_S = 1.0
 FD_SETSIZE = 1024
 """`select` takes no descriptor from here on (POSIX, glibc)."""
 SWITCH_INTERVAL_S = 0.0005
-GC_THRESHOLDS = (10_000, 50, 1_000)
+GC_THRESHOLDS = (5_000, 5, 20_000)
 """Objects until a collection of the youngest, those until one of the middle, those until a full
 one. Measured in docs/realtime.md."""
 
