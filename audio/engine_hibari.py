@@ -30,6 +30,7 @@ import numpy as np
 from audio.buffers import Float32
 from audio.edges import MARGIN_MS, drop_end_noise, measure_edges, trim
 from audio.errors import InputError, SynthesisError
+from audio.sentences import SENTENCE_PAUSE_S
 from audio.spoken_text import mark_letter_a
 from audio.suggest import unknown_name
 from audio.timebase import s_to_n
@@ -37,9 +38,6 @@ from audio.voice_bank import BANK, BANK_VERSION, BASE, VOICES
 from audio.voice_transform import Frames, Shift, transform
 
 RATE_HZ = 24_000
-SENTENCE_PAUSE_S = 0.35
-"""Ours: an ordinary pause between two sentences of one speaker, and shorter than the silence after
-which common turn detectors answer (0.5 s)."""
 MAX_PHONEMES = 400
 """hibari's own limit for what its model is given at once (`hibari.tts.MAX_PHONEMES`)."""
 

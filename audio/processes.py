@@ -21,3 +21,9 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="parent-watch").start()
+
+
+def give_way(nice: int) -> None:
+    """Lower the priority of this process by `nice`, where the system knows that."""
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)

@@ -10,7 +10,6 @@ of about a millisecond.
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +33,7 @@ PIECE_N = 200
 BREATH_S = 0.002
 """Between two pieces: the event loop never waits for more than one of them. Ours."""
 NICE = 15
-"""Of the process that writes. Ours."""
+"""Of the process that writes: frames go first where two want the same core. Ours."""
 AHEAD_N = 2
 """Sessions that are packed or being written; the next ones wait, so that none is held twice."""
 _NOTHING = np.zeros(0, dtype=np.float32)
@@ -51,13 +50,13 @@ class SessionWriter:
     """One process that writes sessions, in the order in which they end. Used as a context."""
 
     def __init__(self) -> None:
-        self._process = Workers(1)
+        self._process = Workers(1, nice=NICE)
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="packer")
         self._ahead = asyncio.Semaphore(AHEAD_N)
 
     async def start(self) -> None:
         """Start the process and let it import what it needs, before any frame is due."""
-        await awaited(self._process.submit(_give_way))
+        await awaited(self._process.submit(_nothing))
 
     async def write(self, run: RunFolder, case: Case, stream: Stream, trial: int, seed: int,
                     adapter: AdapterFacts, played: Played) -> Written:
@@ -73,7 +72,7 @@ class SessionWriter:
             except DeadWorkerError:
                 # The session is still here, and whole files are all that is ever written.
                 if self._process is process:
-                    self._process = Workers(1)
+                    self._process = Workers(1, nice=NICE)
                 process.__exit__(None, None, None)
             return await awaited(self._process.submit(_write, *about))
 
@@ -127,7 +126,5 @@ def _write(pieces: Sequence[bytes], run: RunFolder, case: Case, stream: Stream, 
     return Written(record.timing.void_reason if record.timing.void else None)
 
 
-def _give_way() -> None:
-    """Frames go first where two want the same core; the import has done the rest of the work."""
-    if hasattr(os, "nice"):
-        os.nice(max(0, NICE - os.nice(0)))
+def _nothing() -> None:
+    """Its import has done the work."""

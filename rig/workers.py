@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from audio.errors import InfrastructureError
-from audio.processes import end_with_parent
+from audio.processes import end_with_parent, give_way
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,17 +26,20 @@ class DeadWorkerError(InfrastructureError):
 
 class Workers:
     """Up to `jobs` fresh interpreters, started when first needed; nothing is inherited but what a
-    job carries. Used as a context, so that they never outlive it; one set may serve many runs."""
+    job carries. Used as a context, so that they never outlive it; one set may serve many runs.
+    `nice` is how far they give way to this process, where the system knows that."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, *, nice: int = 0) -> None:
         self.jobs = jobs
+        self._nice = nice
         self._pool: ProcessPoolExecutor | None = None
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Like `Executor.submit`. Raises like `result`."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                self.jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+                self.jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin,
+                initargs=(self._nice,))
         with _interrupts_held_back(), _dead_worker():
             return self._pool.submit(function, *args, **kwargs)
 
@@ -95,6 +98,7 @@ def _interrupts_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _begin() -> None:
+def _begin(nice: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    give_way(nice)

@@ -22,6 +22,7 @@ import numpy as np
 from adapters.cascade.recognition import Recogniser
 from adapters.cascade.speech import Voice
 from audio.errors import RigError
+from audio.processes import give_way
 
 MAX_BYTES = 16 * 1024 * 1024
 """Longest audio of a request: nearly 6 minutes, beyond the longest turn that the server keeps."""
@@ -34,8 +35,7 @@ machine is judged by its punctuality. Ours."""
 
 def main() -> None:
     """Serve requests until standard input ends."""
-    if hasattr(os, "nice"):
-        os.nice(NICE)
+    give_way(NICE)
     answers = _claim_stdout()
     recogniser, voice = Recogniser(), Voice()
     recogniser.load()

@@ -11,11 +11,21 @@ from __future__ import annotations
 import base64
 import json
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from adapters.base import AgentEvent, Fault, StateChanged
 from adapters.wire.base import Message, Output
-from adapters.wire.payload import PayloadError, at, excerpt, identifier, parse_object
+from adapters.wire.openai_session import Granted
+from adapters.wire.payload import (
+    BrokenAudioError,
+    PayloadError,
+    Pcm16Stream,
+    at,
+    excerpt,
+    identifier,
+    parse_object,
+)
 from audio.buffers import Float32, float_to_pcm16
 
 FRAMES_PER_S = 50
@@ -43,7 +53,10 @@ _UNSAID = ("type", "event_id", "delta", "audio")
 
 
 class EventStream:
-    """One session's events. A protocol overrides `_handle`."""
+    """One session's events. A protocol fills `_handlers` and names what it only logs."""
+
+    logged: ClassVar[frozenset[str]] = frozenset()
+    """Known events that change nothing: kept in the log as they are."""
 
     def __init__(self, input_rate_hz: int, output_rate_hz: int) -> None:
         self._frame_n = input_rate_hz // FRAMES_PER_S
@@ -58,6 +71,9 @@ class EventStream:
         self._unreadable_run = 0
         self._seen: set[tuple[str, int]] = set()
         self._seen_order: deque[tuple[str, int]] = deque()
+        self._pcm = Pcm16Stream()
+        self._handlers: dict[str, Callable[[dict[str, Any], int], None]] = {}
+        """What is done with each type of event. A protocol fills it."""
 
     @property
     def ready(self) -> bool:
@@ -76,7 +92,13 @@ class EventStream:
 
     def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
         """Take one event of type `kind`, seen for the first time."""
-        raise NotImplementedError
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            handler(event, t_ns)
+        elif kind in self.logged:
+            self._log_event(t_ns, kind, event)
+        else:
+            self._log(t_ns, "unknown_event", excerpt(kind, 80))
 
     def _dispatch(self, data: bytes, t_ns: int) -> None:
         try:
@@ -163,6 +185,43 @@ class EventStream:
             self._fail(t_ns, reason, hopeless=lasting)
         else:
             self._note(t_ns, reason)
+
+    # what protocols have in common
+
+    def _refused(self, granted: Granted, t_ns: int, *, strict: bool) -> bool:
+        """Whether the session that the server reports cannot be used, which is then said."""
+        if granted.wrong_format:
+            self._fail(t_ns, f"the server uses another audio format: "
+                             f"{'; '.join(granted.wrong_format)}")
+        elif granted.differs and strict:
+            self._fail(t_ns, f"the server did not apply the session that was asked for: "
+                             f"{'; '.join(granted.differs)}")
+        else:
+            return False
+        return True
+
+    def _samples(self, key: str, event: dict[str, Any], t_ns: int) -> Float32 | None:
+        """The audio of a delta in the stream `key`; `None` where there is none of it."""
+        try:
+            samples = self._pcm.push(key, event.get("delta"))
+        except BrokenAudioError as error:
+            # What the model said in it is lost, so the recording is not what was said.
+            self._fail(t_ns, f"audio delta: {error}")
+            return None
+        except PayloadError as error:
+            self._note(t_ns, f"audio delta skipped: {error}")
+            return None
+        if self._pcm.carries(key):
+            self._note(t_ns, "audio delta splits a sample: its first byte waits for the next one")
+        return samples if len(samples) else None
+
+    def _words(self, event: dict[str, Any], t_ns: int) -> str | None:
+        """The text of a transcript delta; `None` where there is none, which is counted."""
+        text = event.get("delta")
+        if isinstance(text, str) and text:
+            return text
+        self._note(t_ns, f"transcript delta skipped: expected text, got {excerpt(text, 40)}")
+        return None
 
     # bounds of a session
 

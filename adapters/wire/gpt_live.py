@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,9 +18,6 @@ from adapters.wire.base import Message
 from adapters.wire.event_stream import MAX_AUDIO_S, EventStream
 from adapters.wire.openai_session import compare
 from adapters.wire.payload import (
-    BrokenAudioError,
-    PayloadError,
-    Pcm16Stream,
     at,
     excerpt,
     writable,
@@ -100,6 +96,8 @@ class Timeline:
 class LiveWire(EventStream):
     """One session. `instructions` is the system prompt, empty at level L0."""
 
+    logged = LOGGED
+
     def __init__(self, settings: LiveSettings, instructions: str) -> None:
         super().__init__(settings.rate_hz, settings.rate_hz)
         self._settings = settings
@@ -107,9 +105,8 @@ class LiveWire(EventStream):
         self._closing = False
         self._over = False
         self._ahead = False
-        self._pcm = Pcm16Stream()
         self._timeline = Timeline(settings.rate_hz)
-        self._handlers: dict[str, Callable[[dict[str, Any], int], None]] = {
+        self._handlers = {
             "session.started": self._started,
             "session.output_audio.delta": self._audio_delta,
             "session.output_transcript.delta": self._text_delta,
@@ -145,15 +142,6 @@ class LiveWire(EventStream):
         """
         return (self._append("session.input_audio.append", frame),)
 
-    def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
-        handler = self._handlers.get(kind)
-        if handler is not None:
-            handler(event, t_ns)
-        elif kind in LOGGED:
-            self._log_event(t_ns, kind, event)
-        else:
-            self._log(t_ns, "unknown_event", excerpt(kind, 80))
-
     # the session
 
     def _started(self, event: dict[str, Any], t_ns: int) -> None:
@@ -162,13 +150,7 @@ class LiveWire(EventStream):
             return
         session = at(event, "session")
         granted = compare(self._asked, session)
-        if granted.wrong_format:
-            self._fail(t_ns, f"the server uses another audio format: "
-                             f"{'; '.join(granted.wrong_format)}")
-        elif granted.differs and self._settings.strict_session:
-            self._fail(t_ns, f"the server did not apply the session that was asked for: "
-                             f"{'; '.join(granted.differs)}")
-        else:
+        if not self._refused(granted, t_ns, strict=self._settings.strict_session):
             told: dict[str, Any] = {k: at(session, k) for k in ("id", "model", "expires_at")}
             told |= {"differs": granted.differs, "not_reported": granted.not_reported}
             self._log(t_ns, "session.started", {k: v for k, v in told.items() if v})
@@ -184,18 +166,8 @@ class LiveWire(EventStream):
     # audio and words
 
     def _audio_delta(self, event: dict[str, Any], t_ns: int) -> None:
-        try:
-            samples = self._pcm.push(_STREAM, event.get("delta"))
-        except BrokenAudioError as error:
-            # What the model said in it is lost, and all that follows would be misplaced.
-            self._fail(t_ns, f"audio delta: {error}")
-            return
-        except PayloadError as error:
-            self._note(t_ns, f"audio delta skipped: {error}")
-            return
-        if self._pcm.carries(_STREAM):
-            self._note(t_ns, "audio delta splits a sample: its first byte waits for the next one")
-        if not len(samples):
+        samples = self._samples(_STREAM, event, t_ns)
+        if samples is None:
             return
         start_ms = _time_ms(event, "start_ms")
         if start_ms is not None:
@@ -204,10 +176,8 @@ class LiveWire(EventStream):
             self._events.append(AudioReceived(t_ns, samples))
 
     def _text_delta(self, event: dict[str, Any], t_ns: int) -> None:
-        text = event.get("delta")
-        if not isinstance(text, str) or not text:
-            self._note(t_ns, f"transcript delta skipped: expected text, got {excerpt(text, 40)}")
-        elif self._within_text(t_ns, text):
+        text = self._words(event, t_ns)
+        if text is not None and self._within_text(t_ns, text):
             self._events.append(TextDelta(t_ns, writable(text), None, self._begins(event, t_ns)))
 
     def _begins(self, event: dict[str, Any], t_ns: int) -> int | None:

@@ -8,7 +8,6 @@ beta dialect is asked for is in `beta_session`. Trouble: `event_stream`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from adapters.base import (
@@ -23,9 +22,6 @@ from adapters.wire.client_playout import ClientPlayout, Item, cut_ms
 from adapters.wire.event_stream import EventStream
 from adapters.wire.openai_session import AskedSession, compare
 from adapters.wire.payload import (
-    BrokenAudioError,
-    PayloadError,
-    Pcm16Stream,
     at,
     excerpt,
     identifier,
@@ -65,8 +61,11 @@ LOGGED = frozenset({
     "rate_limits.updated"})
 """Known events that change nothing here: kept in the log as they are."""
 
+
 class RealtimeWire(EventStream):
     """One session. `instructions` is the system prompt, empty at level L0."""
+
+    logged = LOGGED
 
     def __init__(self, settings: AskedSession, instructions: str) -> None:
         super().__init__(settings.input_rate_hz, settings.output_rate_hz)
@@ -76,10 +75,9 @@ class RealtimeWire(EventStream):
         self._responses: dict[str, str | None] = {}
         """Every response by id, in order: its final status, `None` while it is open."""
         self._void: set[str] = set()
-        self._pcm = Pcm16Stream()
         self._texts: dict[str, str] = {}
         self._playout = ClientPlayout(settings.output_rate_hz)
-        self._handlers: dict[str, Callable[[dict[str, Any], int], None]] = {
+        self._handlers = {
             "session.created": self._session_created,
             "session.updated": self._session_updated,
             "input_audio_buffer.speech_started": self._speech_started,
@@ -109,14 +107,7 @@ class RealtimeWire(EventStream):
         return (self._append("input_audio_buffer.append", frame),)
 
     def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
-        kind = BETA_NAMES.get(kind, kind)
-        handler = self._handlers.get(kind)
-        if handler is not None:
-            handler(event, t_ns)
-        elif kind in LOGGED:
-            self._log_event(t_ns, kind, event)
-        else:
-            self._log(t_ns, "unknown_event", excerpt(kind, 80))
+        super()._handle(BETA_NAMES.get(kind, kind), event, t_ns)
 
     # the session
 
@@ -140,13 +131,7 @@ class RealtimeWire(EventStream):
                              f"{excerpt(event.get('session'), 40)}")
             return
         granted = compare(self._asked, at(event, "session"))
-        if granted.wrong_format:
-            self._fail(t_ns, f"the server uses another audio format: "
-                             f"{'; '.join(granted.wrong_format)}")
-        elif granted.differs and self._settings.strict_session:
-            self._fail(t_ns, f"the server did not apply the session that was asked for: "
-                             f"{'; '.join(granted.differs)}")
-        else:
+        if not self._refused(granted, t_ns, strict=self._settings.strict_session):
             told = {"differs": granted.differs, "not_reported": granted.not_reported}
             self._log(t_ns, "session.updated", {k: v for k, v in told.items() if v})
             self._ready = True
@@ -226,18 +211,8 @@ class RealtimeWire(EventStream):
 
     def _audio_delta(self, event: dict[str, Any], t_ns: int) -> None:
         response_id, key = self._stream(event)
-        try:
-            samples = self._pcm.push(key, event.get("delta"))
-        except BrokenAudioError as error:
-            # What the model said in it is lost, so the recording is not what was said.
-            self._fail(t_ns, f"audio delta: {error}")
-            return
-        except PayloadError as error:
-            self._note(t_ns, f"audio delta skipped: {error}")
-            return
-        if self._pcm.carries(key):
-            self._note(t_ns, "audio delta splits a sample: its first byte waits for the next one")
-        if not len(samples):
+        samples = self._samples(key, event, t_ns)
+        if samples is None:
             return
         self._must_have_begun(response_id, t_ns)
         if not self._within_audio(t_ns, len(samples)):
@@ -259,11 +234,9 @@ class RealtimeWire(EventStream):
 
     def _text_delta(self, event: dict[str, Any], t_ns: int) -> None:
         response_id, key = self._stream(event)
-        text = event.get("delta")
-        if not isinstance(text, str) or not text:
-            self._note(t_ns, f"transcript delta skipped: expected text, got {excerpt(text, 40)}")
-            return
-        self._say(t_ns, key, text, response_id)
+        text = self._words(event, t_ns)
+        if text is not None:
+            self._say(t_ns, key, text, response_id)
 
     def _text_done(self, event: dict[str, Any], t_ns: int) -> None:
         """The whole transcript: what no delta has brought is added, nothing is taken back."""

@@ -91,7 +91,7 @@ def command(out: Path, jobs: int | None, live: bool, as_json: bool) -> int:
                      "live": {"agent": LIVE_AGENT if LIVE_AGENT in documents else None,
                               "problem": problem},
                      "flips": flips, "recorded_minutes": demo.minutes})
-    return 3 if documents.get(LIVE_AGENT, {}).get("attempts", {}).get("infra_error") else 0
+    return 3 if demo.live_infra_errors else 0
 
 
 class _Demo:
@@ -105,6 +105,7 @@ class _Demo:
         self.floor_tables: dict[str, MeasurementTable] = {}
         self.minutes = 0.0
         self.n_sessions = 0
+        self.live_infra_errors = 0
         self._output = output
         self._out = out
         self._cases: tuple[Case, ...] = ()
@@ -145,8 +146,10 @@ class _Demo:
         with self._output.progress(f"{LIVE_AGENT} in real time", len(cases)) as progress:
             result = run(self._request(LIVE_AGENT, folder, cases, len(cases)),
                          lambda attempt, done, _total: progress.update(done, attempt.case_id))
+        self.live_infra_errors = result.counts.get("infra_error", 0)
         if not result.counts.get("done"):
-            return f"no session of {LIVE_AGENT} was good: {result.failed[0][3]}"
+            why = result.failed[0][3] if result.failed else "interrupted"
+            return f"no session of {LIVE_AGENT} was good: {why}"
         self._score(LIVE_AGENT, folder, workers)
         return None if result.complete else "; ".join(
             f"{case} {status}: {reason}" for case, _, status, reason in result.failed)
