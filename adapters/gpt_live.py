@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.base import Capabilities
 from adapters.hosted import Hosted, Settings, connection_settings
-from adapters.openai_realtime import KEY_VARIABLE
+from adapters.openai_realtime import KEY
 from adapters.spec import Setting
 
 if TYPE_CHECKING:
@@ -63,5 +63,5 @@ def _wire(settings: Settings, prompt: str) -> Wire:
 
 GPT_LIVE = Hosted(
     name="gpt_live", summary="OpenAI GPT-Live over a WebSocket", revision="gpt-live.1",
-    key_variable=KEY_VARIABLE, capabilities=_capabilities, settings=SETTINGS,
+    key=KEY, capabilities=_capabilities, settings=SETTINGS,
     path=lambda _: "/live/sessions", wire=_wire).spec()

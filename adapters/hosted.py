@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
-from adapters.peer import Peer, api_key, check_base_url, missing_key
+from adapters.peer import Key, Peer, check_base_url
 from adapters.spec import AdapterSpec, Setting
 from audio.errors import InputError
 
@@ -46,7 +46,7 @@ class Hosted:
     summary: str
     revision: str
     """Raised whenever what is sent or how events are read changes: part of a run's fingerprint."""
-    key_variable: str
+    key: Key
     capabilities: Callable[[Settings], Capabilities]
     settings: tuple[Setting, ...]
     path: Callable[[Settings], str]
@@ -63,7 +63,7 @@ class Hosted:
         return AdapterSpec(self.name, self.summary,
                            self.capabilities({s.name: s.default for s in self.settings}),
                            lambda settings: HostedAdapter(self, settings), self.settings,
-                           lambda: missing_key(self.key_variable))
+                           self.key.missing)
 
 
 class HostedAdapter:
@@ -107,11 +107,11 @@ class HostedAdapter:
         """A session with the case's system prompt; the key is read from the environment now."""
         from adapters.websocket import open_session
 
-        key = api_key(self._hosted.key_variable)
+        headers, secrets = self._hosted.key.read()
         settings = self._settings
         peer = Peer(
             uri=f"{self._base_url}{self._hosted.path(settings)}",
-            headers={"Authorization": f"Bearer {key}"}, secrets=(key,),
+            headers=headers, secrets=secrets,
             open_timeout_s=settings["open_timeout_s"],
             ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])
         return open_session(peer, self._hosted.wire(settings, config.system_prompt), clock)

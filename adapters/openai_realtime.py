@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 from adapters.base import Capabilities
 from adapters.hosted import Hosted, Settings, connection_settings
+from adapters.peer import Key
 from adapters.spec import Setting
 
 if TYPE_CHECKING:
     from adapters.wire.base import Wire
 
-KEY_VARIABLE = "OPENAI_API_KEY"
+KEY = Key(("OPENAI_API_KEY",))
 REVISION = "openai-realtime.2"
 """Raised whenever what is sent or how events are read changes: part of the fingerprint of a run."""
 
@@ -86,5 +87,5 @@ def _wire(settings: Settings, prompt: str) -> Wire:
 OPENAI_REALTIME = Hosted(
     name="openai_realtime",
     summary="OpenAI Realtime over a WebSocket, or a server that speaks the same protocol",
-    revision=REVISION, key_variable=KEY_VARIABLE, capabilities=lambda _: CAPABILITIES,
+    revision=REVISION, key=KEY, capabilities=lambda _: CAPABILITIES,
     settings=SETTINGS, path=realtime_path, wire=_wire).spec()

@@ -15,8 +15,8 @@ from adapters.base import AgentEvent, ResponseDone, TextDelta
 from audio import endpoint_rules
 from audio.endpoint_rules import SECRET_MIN_CHARS, api_key, is_loopback, missing_key
 
-__all__ = ["SECRET_MIN_CHARS", "Peer", "Redactor", "api_key", "check_base_url", "is_loopback",
-           "missing_key"]
+__all__ = ["SECRET_MIN_CHARS", "Key", "Peer", "Redactor", "api_key", "check_base_url",
+           "is_loopback", "missing_key"]
 
 _FREE_TEXT = ("name", "detail", "reason", "status")
 """Fields of events that hold the peer's own wording; ids and transcripts are searched for the given
@@ -34,6 +34,40 @@ class Peer:
     ready_timeout_s: float = 10.0
     keepalive_s: float = 20.0
     """Interval of pings, and how long a pong may take; 0 sends none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which environment variables hold a system's key, and how it is sent.
+
+    The first variable that is set counts. `required=False`: a system that may want none.
+    """
+
+    variables: tuple[str, ...]
+    header: str = "Authorization"
+    prefix: str = field(default="Bearer ", repr=False)
+    required: bool = True
+
+    @property
+    def _variable(self) -> str | None:
+        return next((v for v in self.variables if missing_key(v) is None), None)
+
+    def missing(self) -> str | None:
+        """What to do when it is required and not set, in one line."""
+        if self._variable is not None or not self.required:
+            return None
+        return missing_key(self.variables[0])
+
+    def read(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The headers that carry it, and the secrets that nothing may show, as of now.
+
+        Raises `InputError`, which never shows it, when it is missing or cannot be a key.
+        """
+        variable = self._variable
+        if variable is None and not self.required:
+            return {}, ()
+        key = api_key(variable or self.variables[0])
+        return {self.header: f"{self.prefix}{key}"}, (key,)
 
 
 def check_base_url(url: str, *, where: str) -> str:

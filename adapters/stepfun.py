@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from adapters.base import Capabilities
 from adapters.hosted import Hosted, Settings, connection_settings, rate_setting
 from adapters.openai_realtime import realtime_path
+from adapters.peer import Key
 from adapters.spec import Setting
 
 if TYPE_CHECKING:
@@ -72,6 +73,6 @@ def _wire(settings: Settings, prompt: str) -> Wire:
 
 STEPFUN = Hosted(
     name="stepfun", summary="StepFun realtime over a WebSocket (OpenAI's beta dialect)",
-    revision="stepfun.1", key_variable="STEPFUN_API_KEY", capabilities=_capabilities,
+    revision="stepfun.1", key=Key(("STEPFUN_API_KEY",)), capabilities=_capabilities,
     settings=SETTINGS, path=realtime_path, wire=_wire,
     rates=("input_rate_hz", "output_rate_hz")).spec()

@@ -58,6 +58,8 @@ EARLY_TURN2 = replace(BOUNDS_LIVE, turn1_reply_s=1.5)
 REPLIES_S = (1.2, 0.8)
 SILENCE_N = 2_400
 """So many zeros in a row are between replies: 0.1 s."""
+APART_NS = 500_000_000
+"""So far apart are replies, and never the pieces of one."""
 
 
 def ids_repeated(event: dict) -> list:
@@ -206,7 +208,8 @@ def spoken(result: Result, rate_hz: int = RATE_HZ) -> list[tuple[int, bytes]]:
     loud = np.flatnonzero(pcm)
     if not len(loud):
         return []
-    cuts = np.flatnonzero(np.diff(loud) > SILENCE_N) + 1
+    apart_ns = np.diff(at_ns[loud])  # a server that streams no silence leaves none to be counted
+    cuts = np.flatnonzero((np.diff(loud) > SILENCE_N) | (apart_ns > APART_NS)) + 1
     return [(int(at_ns[run[0]]), pcm[run[0]:run[-1] + 1].astype("<i2").tobytes())
             for run in np.split(loud, cuts)]
 
@@ -216,6 +219,12 @@ def bare(pcm: bytes) -> bytes:
     samples = np.frombuffer(pcm, dtype="<i2")
     loud = np.flatnonzero(samples)
     return samples[loud[0]:loud[-1] + 1].tobytes()
+
+
+def waited_as_it_should(reply: tuple[int, bytes], turn2_ns: int) -> bool:
+    """Whether turn 2 began after a second of silence, as the rig hears it."""
+    onset_ns, pcm = reply
+    return 1_000_000_000 < turn2_ns - (onset_ns + n_to_ns(len(pcm) // 2, RATE_HZ)) < 1_600_000_000
 
 
 def test_a_calm_session_is_recorded_exactly(suite: Suite) -> None:
@@ -233,9 +242,7 @@ def test_a_calm_session_is_recorded_exactly(suite: Suite) -> None:
         quiet_n = np.flatnonzero(np.frombuffer(reply_pcm(number, 0.5), dtype="<i2"))[0]
         assert 0 <= heard_ns - n_to_ns(start_n + int(quiet_n), RATE_HZ) - 20_000_000 < \
             100_000_000 + result.tolerance_ns()
-    # Turn 2 begins after a second of silence, as the rig hears it.
-    turn2_ns = n_to_ns(result.played.turn2_onset_n, RATE_HZ)
-    assert 1_000_000_000 < turn2_ns - (a + n_to_ns(len(first) // 2, RATE_HZ)) < 1_600_000_000
+    assert waited_as_it_should((a, first), n_to_ns(result.played.turn2_onset_n, RATE_HZ))
     assert server.closed_reason == "close_requested"
     assert server.close_code == 1000
 
@@ -267,10 +274,14 @@ def test_transparent_trouble_changes_nothing_that_is_measured(suite: Suite, name
     calm, (result, _) = suite.results["calm"], met(suite, name)
     mine, theirs = spoken(result), spoken(calm)
     assert [pcm for _, pcm in mine] == [pcm for _, pcm in theirs]
-    turn2_ns = n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
-    assert abs(turn2_ns) < result.tolerance_ns(calm)
-    assert abs(mine[0][0] - theirs[0][0]) < result.tolerance_ns(calm)
-    assert abs(mine[1][0] - theirs[1][0] - turn2_ns) < result.tolerance_ns(calm)
+    # A sound is heard when its piece is whole: up to the length of one later.
+    pieces_ns = round(abs(TRANSPARENT[name][0].chunk_s - scenario().chunk_s) * 10**9)
+    tolerance_ns = result.tolerance_ns(calm) + pieces_ns
+    assert abs(mine[0][0] - theirs[0][0]) < tolerance_ns
+    # Where its silence begins is the detector's to say, and may be a syllable apart.
+    turn2_ns, calm_turn2_ns = (n_to_ns(r.played.turn2_onset_n, RATE_HZ) for r in (result, calm))
+    assert waited_as_it_should(mine[0], turn2_ns)
+    assert abs(mine[1][0] - turn2_ns - (theirs[1][0] - calm_turn2_ns)) < tolerance_ns
     assert result.text == calm.text
     assert result.played.flags == calm.played.flags
     assert all(e.severity == "transparent" for e in result.of(FaultEvent))
