@@ -38,6 +38,11 @@ def rate_setting(name: str, help_text: str) -> Setting:
     return Setting(name, "int", 24_000, help_text, 8_000, 48_000)
 
 
+def base_address(settings: Settings, adapter: str) -> str:
+    """The setting `base_url`, as `check_base_url` takes it."""
+    return check_base_url(settings["base_url"], where=f"--set base_url (adapter {adapter})")
+
+
 @dataclass(frozen=True, slots=True)
 class Hosted:
     """One hosted system: what is fixed about it, and how its sessions are made."""
@@ -50,13 +55,16 @@ class Hosted:
     capabilities: Callable[[Settings], Capabilities]
     settings: tuple[Setting, ...]
     path: Callable[[Settings], str]
-    """What is added to `base_url`."""
+    """What is added to the address."""
     wire: Callable[[Settings, str], Wire]
     """The protocol of one session, from settings and system prompt."""
     names: tuple[str, ...] = ("model", "voice")
     """Settings that must be names."""
     rates: tuple[str, ...] = ()
     """Settings that are sample rates."""
+    address: Callable[[Settings, str], str] = base_address
+    """Where it is, from settings and the adapter's name; raises `InputError` for an address that
+    must not be used. Asked when the adapter is built, and for each session."""
 
     def spec(self) -> AdapterSpec:
         """The declaration, with capabilities as of the default settings."""
@@ -74,7 +82,7 @@ class HostedAdapter:
         rate that 20 ms are not a whole number of samples of."""
         self._hosted = hosted
         self._settings = dict(settings)
-        self._base_url = check_base_url(settings["base_url"], where=self._where("base_url"))
+        hosted.address(self._settings, hosted.name)
         for name in hosted.names:
             if not settings[name] or not settings[name].isprintable():
                 raise InputError.expected("a name", got=repr(settings[name][:40]),
@@ -110,7 +118,7 @@ class HostedAdapter:
         headers, secrets = self._hosted.key.read()
         settings = self._settings
         peer = Peer(
-            uri=f"{self._base_url}{self._hosted.path(settings)}",
+            uri=f"{self._hosted.address(settings, self.name)}{self._hosted.path(settings)}",
             headers=headers, secrets=secrets,
             open_timeout_s=settings["open_timeout_s"],
             ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])

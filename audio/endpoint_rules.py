@@ -29,16 +29,17 @@ SECRET_PART_CHARS = 8
 
 
 def check_base_url(
-    url: str, *, where: str, secure: str = "https", plain: str = "http"
+    url: str, *, where: str, secure: str = "https", plain: str = "http",
+    plain_anywhere: bool = False,
 ) -> str:
     """An address that a key may be sent to, without a trailing slash.
 
-    The scheme `secure` anywhere, `plain` to this machine alone. Raises `InputError` for anything
-    else, and for a user, query or fragment: the address is written into files and must hold no
-    secret.
+    The scheme `secure` anywhere, `plain` to this machine alone; `plain_anywhere` is for who sends no
+    key. Raises `InputError` for anything else, and for a user, query or fragment: the address is
+    written into files and must hold no secret.
     """
-    expected = (f"{secure}://HOST[:PORT][/PATH], or {plain}:// to this machine (localhost, "
-                "127.0.0.1, [::1])")
+    near_only = "" if plain_anywhere else " to this machine (localhost, 127.0.0.1, [::1])"
+    expected = f"{secure}://HOST[:PORT][/PATH], or {plain}://{near_only}"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -48,8 +49,8 @@ def check_base_url(
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise InputError.expected(f"{expected}, without user, query or fragment",
                                   got="one of these", where=where)
-    near = parts.scheme == plain and host is not None and is_loopback(host)
-    if not host or port == 0 or not (parts.scheme == secure or near) or not url.isprintable() \
+    open_ = parts.scheme == plain and host is not None and (plain_anywhere or is_loopback(host))
+    if not host or port == 0 or not (parts.scheme == secure or open_) or not url.isprintable() \
             or " " in url:
         raise InputError.expected(expected, got=repr(url[:80]), where=where)
     return url.rstrip("/")
