@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,10 +27,12 @@ from rig.orchestrator import Played
 from rig.record import AdapterFacts
 from rig.recorder import write_session
 from rig.store import RunFolder
-from rig.workers import DeadWorkerError, Workers, awaited
+from rig.workers import DeadWorkerError, Workers, awaited, result
 
+PIECE_AUDIO_N = 48_000
+"""Samples of the user's audio in a piece: 2 s, 0.2 MB. Ours."""
 PIECE_N = 200
-"""Events or chunks in a piece: pickling 200 events takes half a millisecond. Ours."""
+"""Events, or chunks at most, in a piece: pickling 200 events takes half a millisecond. Ours."""
 BREATH_S = 0.002
 """Between two pieces: the event loop never waits for more than one of them. Ours."""
 NICE = 15
@@ -62,19 +65,23 @@ class SessionWriter:
                     adapter: AdapterFacts, played: Played) -> Written:
         """`recorder.write_session`, elsewhere. Raises what it raises, and `DeadWorkerError` when
         the process has died of this session twice."""
+        about = (run, case, stream, trial, seed, adapter)
         async with self._ahead:
-            loop = asyncio.get_running_loop()
-            pieces = await loop.run_in_executor(self._packer, _packed, played)
-            about = (pieces, run, case, stream, trial, seed, adapter)
             process = self._process
             try:
-                return await awaited(process.submit(_write, *about))
+                return await self._write_by(process, played, about)
             except DeadWorkerError:
                 # The session is still here, and whole files are all that is ever written.
                 if self._process is process:
                     self._process = Workers(1, nice=NICE)
                 process.__exit__(None, None, None)
-            return await awaited(self._process.submit(_write, *about))
+            return await self._write_by(self._process, played, about)
+
+    async def _write_by(self, process: Workers, played: Played, about: _About) -> Written:
+        # One thread hands over, so the pieces of one session are never between those of another.
+        loop = asyncio.get_running_loop()
+        return await awaited(await loop.run_in_executor(
+            self._packer, _hand_over, process, played, about))
 
     def __enter__(self) -> Self:
         self._process.__enter__()
@@ -86,29 +93,60 @@ class SessionWriter:
         self._process.__exit__(kind, error, trace)
 
 
-def _packed(played: Played) -> list[bytes]:
-    """The head, then audio of the user, audio received, events: one or more pieces each."""
-    head = replace(played, user=_NOTHING, received=[], events=[])
-    pieces = [pickle.dumps(head), played.user.tobytes()]
-    received: list[bytes] = []
-    for chunks in _parts(played.received):
-        received.append(np.concatenate(chunks).tobytes())
+_About = tuple[RunFolder, Case, Stream, int, int, AdapterFacts]
+
+
+def _hand_over(process: Workers, played: Played, about: _About) -> Future[Written]:
+    """Piece by piece: one object of megabytes would be copied in one go, with the lock held."""
+    for number, piece in enumerate(_pieces(played)):
+        result(process.submit(_take, number, piece))
         pause(BREATH_S)
-    pieces += [pickle.dumps(len(received)), *received]
+    return process.submit(_write, *about)
+
+
+def _pieces(played: Played) -> Iterator[bytes]:
+    """The head, then audio of the user, audio received and events, as many of each as it takes."""
+    yield pickle.dumps(replace(played, user=_NOTHING, received=[], events=[]))
+    for first_n in range(0, len(played.user), PIECE_AUDIO_N):
+        yield pickle.dumps(("user", played.user[first_n : first_n + PIECE_AUDIO_N]))
+    for audio in _longer(played.received):
+        yield pickle.dumps(("received", audio))
     for events in _parts(played.events):
-        pieces.append(pickle.dumps(events))
-        pause(BREATH_S)
-    return pieces
+        yield pickle.dumps(("events", events))
 
 
-def _unpacked(pieces: Sequence[bytes]) -> Played:
+def _longer(chunks: Sequence[Float32]) -> Iterator[Float32]:
+    """The same audio in chunks of about `PIECE_AUDIO_N` samples and more, but for the last one."""
+    waiting: list[Float32] = []
+    waiting_n = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        waiting_n += len(chunk)
+        if waiting_n >= PIECE_AUDIO_N or len(waiting) >= PIECE_N:
+            yield np.concatenate(waiting)
+            waiting, waiting_n = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+_taken: list[bytes] = []
+"""In the process that writes: the pieces of the session that is being handed over."""
+
+
+def _take(number: int, piece: bytes) -> None:
+    del _taken[number:]  # a hand-over that broke off leaves nothing to the next one
+    _taken.append(piece)
+
+
+def _joined(pieces: Sequence[bytes]) -> Played:
     """The session again; received chunks may have grown together."""
     head: Played = pickle.loads(pieces[0])  # noqa: S301  packed by this program, a moment ago
-    received_n: int = pickle.loads(pieces[2])  # noqa: S301
-    first_events = 3 + received_n
-    events = [e for piece in pieces[first_events:] for e in pickle.loads(piece)]  # noqa: S301
-    return replace(head, user=_floats(pieces[1]), events=events,
-                   received=[_floats(piece) for piece in pieces[3:first_events]])
+    parts: dict[str, list[Any]] = {"user": [_NOTHING], "received": [], "events": []}
+    for piece in pieces[1:]:
+        kind, part = pickle.loads(piece)  # noqa: S301
+        parts[kind].append(part)
+    return replace(head, user=np.concatenate(parts["user"]), received=parts["received"],
+                   events=list(chain.from_iterable(parts["events"])))
 
 
 def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -116,13 +154,10 @@ def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield items[first : first + PIECE_N]
 
 
-def _floats(piece: bytes) -> Float32:
-    return np.frombuffer(piece, dtype=np.float32)
-
-
-def _write(pieces: Sequence[bytes], run: RunFolder, case: Case, stream: Stream, trial: int,
-           seed: int, adapter: AdapterFacts) -> Written:
-    record = write_session(run, case, stream, trial, seed, adapter, _unpacked(pieces), "real")
+def _write(*about: *_About) -> Written:
+    played = _joined(_taken)
+    _taken.clear()
+    record = write_session(*about, played, "real")
     return Written(record.timing.void_reason if record.timing.void else None)
 
 

@@ -29,7 +29,7 @@ from adapters.base import (
 from audio.buffers import Float32
 from audio.errors import InfrastructureError, RigError
 from audio.resample import resample
-from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns
+from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns, s_to_n
 from audio.vad import VadSettings
 from rig.clock import SessionClock
 from rig.heard import HeardTrack
@@ -195,7 +195,8 @@ async def play(
     schedule = UserSchedule(plan, heard, bounds)
     log = _Log(heard, clock)
     wire = WireUser(plan, capabilities.input_rate_hz)
-    state = _Progress()
+    state = _Progress(np.zeros(s_to_n(schedule.longest_s, SESSION_RATE_HZ) + 2 * FRAME_N,
+                               dtype=np.float32))
     limit_s = schedule.longest_s + SESSION_SLACK_S
     failure: str | None = None
     cause: InfrastructureError | None = None
@@ -272,22 +273,30 @@ async def _close(closing: AsyncExitStack, log: _Log, clock: SessionClock) -> Non
 
 @dataclass(slots=True)
 class _Progress:
-    user: list[Float32] = field(default_factory=list)
+    """What was sent so far. `track` has room for the longest schedule: memory is taken as it is
+    filled, and nothing has to be put together at the end, while other sessions wait."""
+
+    track: Float32
+    user_n: int = 0
     late_ns: list[int] = field(default_factory=list)
     wake_ns: list[int] = field(default_factory=list)
     ready_ns: int = 0
+
+    def sent(self, frame: Float32) -> None:
+        end_n = self.user_n + len(frame)
+        self.track[self.user_n : end_n] = frame
+        self.user_n = end_n
 
 
 def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionClock,
             heard: HeardTrack) -> Played | None:
     if schedule.turn2_onset_n is None or schedule.turn2_end_n is None:
         return None
-    user = np.concatenate(state.user) if state.user else np.zeros(0, dtype=np.float32)
-    return Played(user=user, events=log.events, received=log.received, flags=set(schedule.flags),
-                  turn1_end_n=schedule.turn1_end_n, turn2_onset_n=schedule.turn2_onset_n,
+    return Played(user=state.track[: state.user_n], events=log.events, received=log.received,
+                  flags=set(schedule.flags), turn1_end_n=schedule.turn1_end_n,
+                  turn2_onset_n=schedule.turn2_onset_n,
                   turn2_end_n=schedule.turn2_end_n, model_onset_ns=schedule.model_onset_ns,
-                  late_ns=state.late_ns,
-                  wake_ns=state.wake_ns, ready_ns=state.ready_ns, origin_ns=clock.origin_ns,
+                  late_ns=state.late_ns, wake_ns=state.wake_ns, ready_ns=state.ready_ns, origin_ns=clock.origin_ns,
                   detection_behind_ns=heard.detection_behind_ns)
 
 
@@ -330,7 +339,7 @@ async def _send(
             with _foreign("sending"):
                 await session.send(waiting[1])
             state.late_ns.append(clock.now_ns() - deadline_ns)
-            state.user.append(waiting[0])
+            state.sent(waiting[0])
         # The frame is made when its media time begins and sent when it is complete, like a
         # microphone's: a decision never reaches back, and audio never arrives before it was said.
         frame = schedule.frame(k, deadline_ns)

@@ -207,13 +207,13 @@ def end_this_process(*_: object) -> None:
     os._exit(1)
 
 
-def end_this_process_once(pieces: Any, run: Any, *about: Any) -> Any:
+def end_this_process_once(run: Any, *about: Any) -> Any:
     """The first writer dies, the second one writes."""
     marker = run.path / "died"
     if not marker.exists():
         marker.touch()
         os._exit(1)
-    return handover._write(pieces, run, *about)
+    return handover._write(run, *about)
 
 
 def ledger(run: Path) -> list[dict[str, Any]]:

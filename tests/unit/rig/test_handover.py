@@ -42,7 +42,7 @@ def session(chunks: int, states: int) -> Played:
 @pytest.mark.parametrize(("chunks", "states"), [(0, 0), (1, 0), (0, 1), (200, 200), (411, 203)])
 def test_a_session_comes_out_as_it_went_in(chunks: int, states: int) -> None:
     before = session(chunks, states)
-    after = handover._unpacked(handover._packed(before))
+    after = handover._joined(list(handover._pieces(before)))
     for field in fields(Played):
         if field.name in ("user", "received"):
             continue
