@@ -296,8 +296,8 @@ def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionC
                   flags=set(schedule.flags), turn1_end_n=schedule.turn1_end_n,
                   turn2_onset_n=schedule.turn2_onset_n,
                   turn2_end_n=schedule.turn2_end_n, model_onset_ns=schedule.model_onset_ns,
-                  late_ns=state.late_ns, wake_ns=state.wake_ns, ready_ns=state.ready_ns, origin_ns=clock.origin_ns,
-                  detection_behind_ns=heard.detection_behind_ns)
+                  late_ns=state.late_ns, wake_ns=state.wake_ns, ready_ns=state.ready_ns,
+                  origin_ns=clock.origin_ns, detection_behind_ns=heard.detection_behind_ns)
 
 
 async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
