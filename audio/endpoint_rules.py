@@ -34,8 +34,8 @@ def check_base_url(
 ) -> str:
     """An address that a key may be sent to, without a trailing slash.
 
-    The scheme `secure` anywhere, `plain` to this machine alone; `plain_anywhere` is for who sends no
-    key. Raises `InputError` for anything else, and for a user, query or fragment: the address is
+    The scheme `secure` anywhere, `plain` to this machine alone; `plain_anywhere` is for who sends
+    no key. Raises `InputError` for anything else, and for a user, query or fragment: the address is
     written into files and must hold no secret.
     """
     near_only = "" if plain_anywhere else " to this machine (localhost, 127.0.0.1, [::1])"
