@@ -16,7 +16,7 @@ import re
 import socket as sockets
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from websockets.frames import Close
 
 from adapters.base import AgentEvent, Clock, Fault, StateChanged
 from adapters.peer import Peer, Redactor, is_loopback
-from adapters.wire.base import LingeringWire, Message, Wire
+from adapters.wire.base import CloseCause, ExplainingWire, LingeringWire, Message, Wire
 from adapters.wire.payload import excerpt
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -156,7 +156,7 @@ class WebSocketSession:
                 for message in messages:
                     await self._socket.send(message)
             except ConnectionClosed as error:
-                self._end(closed_by(error))
+                await self._lost(error)
                 raise InfrastructureError(self._failure or "") from None
             return
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -252,13 +252,26 @@ class WebSocketSession:
             self._incoming.append(Fault(self._clock.now_ns(), "infrastructure", self._failure))
             self._news.set()
 
+    def _explain(self, error: ConnectionClosed) -> None:
+        """The connection is closed, and all that came before has been taken off it."""
+        if isinstance(self._wire, ExplainingWire):
+            # What the peer said of its reasons may still wait to be decoded.
+            self._incoming = deque([e for item in self._incoming for e in self._take(item)])
+        self._end(closed_by(error, self._wire).text)
+
+    async def _lost(self, error: ConnectionClosed) -> None:
+        """A send met a closed connection: what came before is read first."""
+        if self._tasks:
+            await asyncio.wait(self._tasks[:1], timeout=CLOSE_S)
+        self._explain(error)
+
     async def _read(self) -> None:
         turn_ns = self._clock.now_ns() + SLICE_NS
         while True:
             try:
                 data = await self._socket.recv(decode=False)
             except ConnectionClosed as error:
-                self._end(closed_by(error))
+                self._explain(error)
                 return
             t_ns = self._clock.now_ns()
             self._incoming.append((t_ns, data))
@@ -282,7 +295,7 @@ class WebSocketSession:
                 try:
                     await self._socket.send(out.message)
                 except ConnectionClosed as error:
-                    self._end(closed_by(error))
+                    await self._lost(error)
                     return
                 if out.written is None:
                     continue
@@ -375,8 +388,9 @@ async def _gate(
     events: list[AgentEvent] = []
     try:
         async with asyncio.timeout(peer.ready_timeout_s):
-            for message in wire.opening():
-                await socket.send(message)
+            with suppress(ConnectionClosed):  # what came before the close is read first
+                for message in wire.opening():
+                    await socket.send(message)
             while not wire.ready:
                 output = wire.receive(await socket.recv(decode=False), 0)
                 for event in output.events:
@@ -392,7 +406,10 @@ async def _gate(
         raise InfrastructureError(f"{where}: connected, but not ready within "
                                   f"{peer.ready_timeout_s:g} s") from None
     except ConnectionClosed as error:
-        raise InfrastructureError(redact(f"{where}: not ready: {closed_by(error)}")) from None
+        cause = closed_by(error, wire)
+        refused = InfrastructureError(redact(f"{where}: not ready: {cause.text}"))
+        refused.hopeless = cause.hopeless
+        raise refused from None
     return events
 
 
@@ -410,17 +427,22 @@ async def _close(socket: ClientConnection, last: tuple[Message, ...]) -> None:
         await socket.wait_closed()
 
 
-def closed_by(error: ConnectionClosed) -> str:
-    """Who closed the connection, with which code and reason, in one line."""
+def closed_by(error: ConnectionClosed, wire: Wire) -> CloseCause:
+    """Who closed the connection, with which code, reason and cause, in one line."""
     received, sent = error.rcvd, error.sent
-    if received is not None and (sent is None or error.rcvd_then_sent):
-        return f"the server closed the connection: {_close_text(received)}"
-    if sent is not None:
-        return f"the connection was given up: {_close_text(sent)}"
-    return "the connection broke off without a close (1006)"
+    if sent is not None and not (received is not None and error.rcvd_then_sent):
+        return CloseCause(f"the connection was given up: {_close_text(sent, None)}")
+    code, reason = (1006, "") if received is None else (int(received.code), received.reason)
+    known = wire.closed(code, reason) if isinstance(wire, ExplainingWire) else None
+    if received is None:
+        told = f" ({known.text})" if known else ""
+        text = f"the connection broke off without a close (1006){told}"
+    else:
+        text = f"the server closed the connection: {_close_text(received, known)}"
+    return CloseCause(text, known is not None and known.hopeless)
 
 
-def _close_text(close: Close) -> str:
-    hint = _HINTS.get(int(close.code))
+def _close_text(close: Close, known: CloseCause | None) -> str:
+    hint = known.text if known else _HINTS.get(int(close.code))
     reason = f" {excerpt(close.reason, 120)!r}" if close.reason else ""
     return f"{int(close.code)}{reason}{f' ({hint})' if hint else ''}"

@@ -58,3 +58,20 @@ class LingeringWire(Protocol):
     def over(self) -> bool:
         """Whether the peer has said that the session is over."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCause:
+    """Why a peer closed the connection, in words. `hopeless`: as of `Fault`."""
+
+    text: str
+    hopeless: bool = False
+
+
+@runtime_checkable
+class ExplainingWire(Protocol):
+    """A wire that knows what it means when its peer closes the connection."""
+
+    def closed(self, code: int, reason: str) -> CloseCause | None:
+        """The cause, `None` where the code says all there is. 1006: there was no close frame."""
+        ...

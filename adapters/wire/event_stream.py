@@ -103,9 +103,7 @@ class EventStream:
     def _dispatch(self, data: bytes, t_ns: int) -> None:
         try:
             event = parse_object(data)
-            kind = identifier(event, "type")
-            if kind is None:
-                raise PayloadError("expected an event with a type, got none")
+            kind = self._kind(event)
         except PayloadError as error:
             self._unreadable_run += 1
             if self._unreadable_run > MAX_UNREADABLE_RUN:
@@ -119,6 +117,13 @@ class EventStream:
             self._note(t_ns, f"repeated event skipped: {excerpt(kind, 80)}")
             return
         self._handle(kind, event, t_ns)
+
+    def _kind(self, event: dict[str, Any]) -> str:
+        """What an event is. Raises `PayloadError` for one that does not say."""
+        kind = identifier(event, "type")
+        if kind is None:
+            raise PayloadError("expected an event with a type, got none")
+        return kind
 
     def _is_repeated(self, event: dict[str, Any], data: bytes) -> bool:
         """Whether this very event was received before: same id and same bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket as sockets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +22,7 @@ from adapters import websocket
 from adapters.base import AgentEvent, Fault, StateChanged
 from adapters.peer import Peer, Redactor
 from adapters.websocket import ConnectionRefusedByPeerError, WebSocketSession, open_session
-from adapters.wire.base import Message, Output
+from adapters.wire.base import CloseCause, Message, Output
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
 
@@ -437,6 +438,72 @@ def test_nothing_is_waited_for_when_the_session_has_failed() -> None:
             return (clock.now_ns() - before) / 1e9
 
     assert run(main()) < 0.5
+
+
+class ExplainingEcho(EchoWire):
+    """Knows a close by what was said last before it."""
+
+    last = ""
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        self.last = data.decode()
+        return super().receive(data, t_ns)
+
+    def closed(self, code: int, reason: str) -> CloseCause | None:
+        return CloseCause(f"{code} after {self.last} {KEY}", True) if self.last != "go" else None
+
+
+@pytest.mark.parametrize(("said", "told"), [
+    ("goodbye", "the server closed the connection: 1011 'gone' (1011 after goodbye [redacted])"),
+    (None, "the server closed the connection: 1011 'gone' (an error inside the server)"),
+    ("abort", "the connection broke off without a close (1006) (1006 after abort [redacted])")])
+@pytest.mark.parametrize("sending", [False, True])
+def test_a_close_is_explained_by_the_wire_and_by_what_came_just_before(
+    said: str | None, told: str, sending: bool,
+) -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send("go")
+        if said:
+            await socket.send(said)
+        if said == "abort":
+            await asyncio.sleep(0.05)
+            socket.transport.abort()
+        else:
+            await socket.close(1011, "gone")
+
+    async def main() -> list[AgentEvent]:
+        async def talk(session: WebSocketSession) -> None:
+            for _ in range(100):
+                await session.send(SILENCE)
+                await asyncio.sleep(0.02)
+
+        async with peer(server) as p, open_session(p, ExplainingEcho(), RealClock()) as session:
+            if sending:  # nobody reads, and a frame meets the closed connection
+                with pytest.raises(InfrastructureError, match=re.escape(told)):
+                    await talk(session)
+            return await all_events(session)
+
+    events = run(main())
+    assert [e.name for e in events[:-1] if isinstance(e, StateChanged)] == [
+        "go", *([said] if said else [])]
+    assert [e.reason for e in events if isinstance(e, Fault)] == [told]
+
+
+def test_a_close_at_the_gate_may_be_hopeless() -> None:
+    async def server(socket: ServerConnection) -> None:
+        await socket.send("no")
+        await socket.close(1008)
+
+    async def main() -> InfrastructureError:
+        async with peer(server) as p:
+            with pytest.raises(InfrastructureError, match=r"1008 \(1008 after no \[redacted\]"
+                               ) as refused:
+                async with open_session(p, ExplainingEcho(), RealClock()):
+                    raise AssertionError("not ready")
+            return refused.value
+
+    assert run(main()).hopeless
 
 
 def test_the_gate_says_why_it_stayed_shut_and_shows_no_key() -> None:
