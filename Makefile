@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PARITY_VENV ?= .venv-parity
 S2S_VENV ?= .venv-s2s
+PIPECAT_VENV ?= .venv-pipecat
 PYTEST_ARGS ?=
 
 # Packages come in the tested versions; what pip is told beyond that is the machine's own business.
@@ -17,10 +18,12 @@ ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 PARITY_BIN := $(PARITY_VENV)/Scripts
 S2S_BIN := $(S2S_VENV)/Scripts
+PIPECAT_BIN := $(PIPECAT_VENV)/Scripts
 else
 BIN := $(VENV)/bin
 PARITY_BIN := $(PARITY_VENV)/bin
 S2S_BIN := $(S2S_VENV)/bin
+PIPECAT_BIN := $(PIPECAT_VENV)/bin
 endif
 
 INPUTS := pyproject.toml constraints.txt
@@ -30,6 +33,8 @@ DEV := $(VENV)/.installed-dev
 PARITY := $(PARITY_VENV)/.installed
 S2S := $(S2S_VENV)/.installed
 S2S_REQUIREMENTS := tests/tools/s2s_requirements.txt
+PIPECAT := $(PIPECAT_VENV)/.installed
+PIPECAT_REQUIREMENTS := tests/tools/pipecat_requirements.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -42,7 +47,7 @@ help:
 	@echo "make test-slow    the slow tests alone"
 	@echo "make test-all     default and slow tests"
 	@echo "make test-parity  tests against torch and the official VAD package, in $(PARITY_VENV)"
-	@echo "make test-peers   tests against clients and a server of others, in $(PARITY_VENV) and $(S2S_VENV)"
+	@echo "make test-peers   tests against clients and servers of others, in $(PARITY_VENV), $(S2S_VENV), $(PIPECAT_VENV)"
 	@echo "make check        ruff, mypy --strict, import rules"
 	@echo "make bench        benchmarks, one table"
 	@echo "make docs         run the commands that the documents show"
@@ -78,6 +83,12 @@ $(S2S): $(S2S_REQUIREMENTS)
 	$(S2S_BIN)/python -m pip install --quiet -r $(S2S_REQUIREMENTS)
 	@touch $@
 
+# The framework whose transports our clients speak to.
+$(PIPECAT): $(PIPECAT_REQUIREMENTS)
+	@test -x $(PIPECAT_BIN)/python || $(PYTHON) -m venv $(PIPECAT_VENV)
+	$(PIPECAT_BIN)/python -m pip install --quiet -r $(PIPECAT_REQUIREMENTS)
+	@touch $@
+
 install: $(BASE)
 install-dev: $(DEV)
 install-parity: $(PARITY)
@@ -97,8 +108,9 @@ test-all: $(DEV)
 test-parity: $(PARITY)
 	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
 
-test-peers: $(PARITY) $(S2S)
-	DUPLEXRIG_S2S_PYTHON=$(S2S_BIN)/python $(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
+test-peers: $(PARITY) $(S2S) $(PIPECAT)
+	DUPLEXRIG_S2S_PYTHON=$(S2S_BIN)/python DUPLEXRIG_PIPECAT_PYTHON=$(PIPECAT_BIN)/python \
+	$(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/python -m ruff check .
@@ -113,6 +125,6 @@ docs: $(DEV)
 	$(BIN)/python docs/check_commands.py
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) $(S2S_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(PARITY_VENV) $(S2S_VENV) $(PIPECAT_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
