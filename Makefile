@@ -35,6 +35,8 @@ S2S := $(S2S_VENV)/.installed
 S2S_REQUIREMENTS := tests/tools/s2s_requirements.txt
 PIPECAT := $(PIPECAT_VENV)/.installed
 PIPECAT_REQUIREMENTS := tests/tools/pipecat_requirements.txt
+AIMOCK_DIR ?= .aimock
+AIMOCK := $(AIMOCK_DIR)/node_modules/@copilotkit/aimock/dist/cli.js
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -89,6 +91,11 @@ $(PIPECAT): $(PIPECAT_REQUIREMENTS)
 	$(PIPECAT_BIN)/python -m pip install --quiet -r $(PIPECAT_REQUIREMENTS)
 	@touch $@
 
+# A server that others wrote, for node. Without npm its tests are skipped, and say so.
+$(AIMOCK):
+	@if command -v npm >/dev/null; then npm install --silent --no-package-lock --no-audit --no-fund \
+	--ignore-scripts --prefix $(AIMOCK_DIR) @copilotkit/aimock@1.43.0; else echo "no npm: without aimock"; fi
+
 install: $(BASE)
 install-dev: $(DEV)
 install-parity: $(PARITY)
@@ -108,7 +115,8 @@ test-all: $(DEV)
 test-parity: $(PARITY)
 	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
 
-test-peers: $(PARITY) $(S2S) $(PIPECAT)
+test-peers: $(PARITY) $(S2S) $(PIPECAT) $(AIMOCK)
+	DUPLEXRIG_AIMOCK="$$(ls $(AIMOCK) 2>/dev/null)" \
 	DUPLEXRIG_S2S_PYTHON=$(S2S_BIN)/python DUPLEXRIG_PIPECAT_PYTHON=$(PIPECAT_BIN)/python \
 	$(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
 
@@ -125,6 +133,6 @@ docs: $(DEV)
 	$(BIN)/python docs/check_commands.py
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) $(S2S_VENV) $(PIPECAT_VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(PARITY_VENV) $(S2S_VENV) $(PIPECAT_VENV) $(AIMOCK_DIR) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
