@@ -105,18 +105,22 @@ class EventStream:
             event = parse_object(data)
             kind = self._kind(event)
         except PayloadError as error:
-            self._unreadable_run += 1
-            if self._unreadable_run > MAX_UNREADABLE_RUN:
-                self._fail(t_ns, f"{self._unreadable_run} messages in a row are no events; the "
-                                 f"last: {error}")
-            else:
-                self._note(t_ns, f"unreadable message skipped: {error}")
+            self._unreadable(t_ns, error)
             return
         self._unreadable_run = 0
         if self._is_repeated(event, data):
             self._note(t_ns, f"repeated event skipped: {excerpt(kind, 80)}")
             return
         self._handle(kind, event, t_ns)
+
+    def _unreadable(self, t_ns: int, error: PayloadError) -> None:
+        """A message that is no event: skipped, unless nothing else comes."""
+        self._unreadable_run += 1
+        if self._unreadable_run > MAX_UNREADABLE_RUN:
+            self._fail(t_ns, f"{self._unreadable_run} messages in a row are no events; the "
+                             f"last: {error}")
+        else:
+            self._note(t_ns, f"unreadable message skipped: {error}")
 
     def _kind(self, event: dict[str, Any]) -> str:
         """What an event is. Raises `PayloadError` for one that does not say."""
@@ -128,8 +132,10 @@ class EventStream:
     def _is_repeated(self, event: dict[str, Any], data: bytes) -> bool:
         """Whether this very event was received before: same id and same bytes."""
         event_id = identifier(event, "event_id")
-        if event_id is None:
-            return False
+        return event_id is not None and self._seen_before(event_id, data)
+
+    def _seen_before(self, event_id: str, data: bytes) -> bool:
+        """Whether these bytes came under this id before; from now on they have."""
         key = (event_id, hash(data))
         if key in self._seen:
             return True
@@ -148,15 +154,21 @@ class EventStream:
                           ensure_ascii=False, separators=(",", ":"))
 
     def _append(self, kind: str, frame: Float32) -> str:
-        """20 ms of user audio as an event of type `kind`.
+        """20 ms of user audio as an event of type `kind`. Raises `ValueError` as `_base64`."""
+        return self._client_event("audio", {"type": kind, "audio": self._base64(frame)})
+
+    def _base64(self, frame: Float32) -> str:
+        """20 ms of user audio, PCM16 in base64. Raises `ValueError` as `_user_pcm`."""
+        return base64.b64encode(self._user_pcm(frame)).decode("ascii")
+
+    def _user_pcm(self, frame: Float32) -> bytes:
+        """20 ms of user audio, PCM16, little endian.
 
         Raises `ValueError` for another shape or samples that are not finite.
         """
         if frame.shape != (self._frame_n,):
             raise ValueError(f"expected a frame of shape ({self._frame_n},), got {frame.shape}")
-        pcm = float_to_pcm16(frame).astype("<i2").tobytes()
-        return self._client_event("audio", {"type": kind,
-                                            "audio": base64.b64encode(pcm).decode("ascii")})
+        return float_to_pcm16(frame).astype("<i2").tobytes()
 
     # what is told of it
 
