@@ -29,6 +29,7 @@ _WHERE: dict[str, str] = {
     "openai_realtime": "adapters.openai_realtime:OPENAI_REALTIME",
     "stepfun": "adapters.stepfun:STEPFUN",
     "gpt_live": "adapters.gpt_live:GPT_LIVE",
+    "gemini_live": "adapters.gemini_live:GEMINI_LIVE",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

@@ -1,0 +1,294 @@
+"""The Gemini Live protocol, client side, without I/O.
+
+Sources: the vendor's `google-genai` package and documentation; docs/adapters/gemini_live.md lists
+what is confirmed by what. Messages have no type, no event id and no turn id: what a message is, its
+fields say, and turns are counted here. Trouble: `event_stream`.
+
+A turn: `modelTurn`s, faster than they are heard; `generationComplete`; a wait for the playback that
+the server assumes; `turnComplete`. An interrupted one: `interrupted`, `turnComplete`. Transcripts
+come in any order to both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from adapters.base import AudioReceived, Interrupted, ResponseDone, ResponseStarted, TextDelta
+from adapters.wire.base import CloseCause, Message
+from adapters.wire.event_stream import EventStream
+from adapters.wire.gemini_setup import OUTPUT_RATE_HZ, GeminiSettings, close_cause, wrong_audio
+from adapters.wire.payload import PayloadError, excerpt, identifier, writable
+from audio.buffers import Float32
+from audio.timebase import NS_PER_S
+
+MAX_TURNS = 1_000
+"""Ours: a schedule asks for two."""
+LATE_NS = NS_PER_S
+"""Audio so soon after a turn's generation has ended, and words so soon after the turn, are still
+of that turn. Ours: what was under way arrives at once, while a new reply takes the user to speak
+and to fall silent."""
+
+CONTENT_LOGGED = ("inputTranscription", "interimInputTranscription", "groundingMetadata",
+                  "urlContextMetadata", "waitingForInput")
+"""Known fields of `serverContent` that change nothing: kept in the log as they are."""
+LOGGED = frozenset({"toolCall", "toolCallCancellation", "usageMetadata", "voiceActivity",
+                    "voiceActivityDetectionSignal"})
+"""Known messages that change nothing: kept in the log as they are."""
+_CONTENT = ("modelTurn", "outputTranscription", "generationComplete", "interrupted", "turnComplete",
+            "turnCompleteReason", "interactionStatus", *CONTENT_LOGGED)
+_OUTPUT = "output"
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda m: f"_{m.group().lower()}", name)
+
+
+def field(value: object, *path: str) -> object:
+    """The value at a path of names, each in either spelling (`turnComplete`, `turn_complete`);
+    `None` where any step is missing or no object."""
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        found = value.get(name)
+        value = value.get(_snake(name)) if found is None else found
+    return value
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One turn of the model. `ended`: how its generation ended, `None` while it goes on."""
+
+    response_id: str
+    ended: str | None = None
+    ended_ns: int = 0
+
+
+class GeminiWire(EventStream):
+    """One session. `prompt` is the system prompt, empty at level L0."""
+
+    logged = LOGGED
+
+    def __init__(self, settings: GeminiSettings, prompt: str) -> None:
+        super().__init__(settings.input_rate_hz, OUTPUT_RATE_HZ)
+        self._setup = settings.setup(prompt)
+        self._mime_type = settings.mime_type
+        self._turn: _Turn | None = None
+        """The turn that has begun and got no `turnComplete` yet."""
+        self._last: _Turn | None = None
+        self._turns_n = 0
+        self._early: list[str] = []
+        """Words that came before any sound of theirs."""
+        self._time_left: str | None = None
+        """What the server said when it announced that it will go."""
+        # In this order, where a message has several: what a turn holds comes before its end.
+        self._handlers = {
+            "setupComplete": self._set_up,
+            "serverContent": self._content,
+            "goAway": self._go_away,
+            "sessionResumptionUpdate": self._resumable,
+            "error": self._refused_by_message,
+        }
+        self._order = (*self._handlers, *sorted(LOGGED))
+        self._names = {spelt: name for name in self._order for spelt in (name, _snake(name))}
+
+    def opening(self) -> tuple[Message, ...]:
+        """`setup`, before anything else."""
+        return (json.dumps({"setup": self._setup}, ensure_ascii=False, separators=(",", ":")),)
+
+    def closing(self) -> tuple[Message, ...]:
+        """Nothing: closing the connection ends the session."""
+        return ()
+
+    def audio(self, frame: Float32) -> tuple[Message, ...]:
+        """One `realtimeInput` for 20 ms of user audio, float32 `(n,)`, with its rate declared.
+
+        Raises `ValueError` for another shape or samples that are not finite.
+        """
+        return (json.dumps({"realtimeInput": {"audio": {
+            "mimeType": self._mime_type, "data": self._base64(frame)}}}, separators=(",", ":")),)
+
+    def closed(self, code: int, reason: str) -> CloseCause | None:
+        """What it means that the server closes the connection."""
+        cause = close_cause(code, reason)
+        if self._time_left is None:
+            return cause
+        announced = f"announced by goAway, time left {self._time_left}"
+        return CloseCause(f"{cause.text}; {announced}" if cause else announced)
+
+    # messages
+
+    def _kind(self, event: dict[str, Any]) -> str:
+        if all(value is None for value in event.values()):
+            raise PayloadError("expected a message with a field, got none")
+        return "message"
+
+    def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:  # noqa: ARG002
+        """Take every field of a message: `usageMetadata`, for one, comes beside others."""
+        known = {self._names.get(key, key): value for key, value in event.items()
+                 if value is not None}
+        for name in sorted(known.keys() - self._handlers.keys() - LOGGED):
+            self._log(t_ns, "unknown_event", excerpt(name, 80))
+        for name in (name for name in self._order if name in known):
+            if not isinstance(known[name], dict):
+                self._note(t_ns, f"{name} skipped: expected an object, got "
+                                 f"{excerpt(known[name], 40)}")
+            elif name in self._handlers:
+                self._handlers[name](known[name], t_ns)
+            else:
+                self._log(t_ns, name, known[name])
+
+    def _set_up(self, body: dict[str, Any], t_ns: int) -> None:
+        if self._ready:
+            self._note(t_ns, "setupComplete again skipped")
+            return
+        self._log(t_ns, "setupComplete", {"sessionId": field(body, "sessionId")})
+        self._ready = True
+
+    def _go_away(self, body: dict[str, Any], t_ns: int) -> None:
+        self._time_left = excerpt(field(body, "timeLeft") or "unknown", 40)
+        self._log(t_ns, "goAway", {"timeLeft": self._time_left})
+
+    def _resumable(self, body: dict[str, Any], t_ns: int) -> None:
+        """Kept in the log, never used: a session that goes on elsewhere is another session. The
+        handle itself would open it, so it is not written down."""
+        self._log(t_ns, "sessionResumptionUpdate", {
+            "resumable": field(body, "resumable"), "handle": bool(field(body, "newHandle"))})
+
+    def _refused_by_message(self, body: dict[str, Any], t_ns: int) -> None:
+        told = ": ".join(excerpt(part, 200) for name in ("code", "status", "message")
+                         if (part := field(body, name)) is not None)
+        self._fail(t_ns, f"error message: {told or 'no cause given'}",
+                   hopeless=field(body, "code") in (400, 401, 403, 404))
+
+    def _content(self, content: dict[str, Any], t_ns: int) -> None:
+        """One `serverContent`: what it holds first, since an end may stand beside its last words
+        and sounds (Gemini 3 sends them so)."""
+        parts = field(content, "modelTurn", "parts")
+        for part in parts if isinstance(parts, list) else ():
+            self._part(part, t_ns)
+        if (said := field(content, "outputTranscription")) is not None:
+            self._words_of(said, t_ns)
+        for name in CONTENT_LOGGED:
+            if (value := field(content, name)) is not None:
+                self._log(t_ns, name, value)
+        if field(content, "generationComplete") is True:
+            self._generated(t_ns)
+        if field(content, "interrupted") is True:
+            self._interrupted(t_ns)
+        if field(content, "turnComplete") is True:
+            self._turn_complete(content, t_ns)
+        for name in content:
+            if name not in _SPELT_CONTENT:
+                self._log(t_ns, "unknown_event", f"serverContent.{excerpt(name, 80)}")
+
+    # turns
+
+    def _begin(self, t_ns: int) -> _Turn:
+        self._turns_n += 1
+        if self._turns_n > MAX_TURNS:
+            self._fail(t_ns, f"the server began more than {MAX_TURNS} turns")
+        turn = self._turn = _Turn(f"turn_{self._turns_n}")
+        self._events.append(ResponseStarted(t_ns, turn.response_id))
+        self._events += [TextDelta(t_ns, text, turn.response_id) for text in self._early]
+        self._early = []
+        return turn
+
+    def _end(self, turn: _Turn, status: str, t_ns: int) -> None:
+        """Nothing more is generated in this turn."""
+        if self._pcm.end(_OUTPUT):
+            self._note(t_ns, f"half a sample left over at the end of {turn.response_id}")
+        if turn.ended is None:
+            self._events.append(ResponseDone(t_ns, turn.response_id, status))
+        turn.ended, turn.ended_ns = status, t_ns
+
+    def _generated(self, t_ns: int) -> None:
+        """All of a turn has come: the system's "done", long before it has been heard."""
+        turn = self._turn
+        self._log(t_ns, "generationComplete", turn.response_id if turn else "no turn")
+        if turn is not None and turn.ended is None:
+            self._end(turn, "completed", t_ns)
+
+    def _interrupted(self, t_ns: int) -> None:
+        """What has not been heard yet must not be, of this turn or, after its end, of any."""
+        turn = self._turn
+        if turn is None:
+            self._events.append(Interrupted(t_ns))
+        elif turn.ended == "interrupted":
+            self._note(t_ns, f"interrupted again for {turn.response_id} skipped")
+        else:
+            self._events.append(Interrupted(t_ns, turn.response_id))
+            self._end(turn, "interrupted", t_ns)
+
+    def _turn_complete(self, content: dict[str, Any], t_ns: int) -> None:
+        turn = self._turn
+        reason = field(content, "turnCompleteReason")
+        self._log(t_ns, "turnComplete", {
+            "turn": turn.response_id if turn else None, "turnCompleteReason": reason,
+            "interactionStatus": field(content, "interactionStatus")})
+        if turn is None:
+            return
+        if turn.ended is None:
+            self._end(turn, identifier(reason) or "completed", t_ns)
+        self._turn, self._last = None, turn
+        turn.ended_ns = t_ns
+
+    # audio and words
+
+    def _part(self, part: object, t_ns: int) -> None:
+        """One part of a `modelTurn`. Text is no speech: thoughts, or what the model adds to it."""
+        inline = field(part, "inlineData")
+        if inline is None:
+            self._log(t_ns, "modelTurn", part)
+            return
+        mime_type = field(inline, "mimeType")
+        if isinstance(mime_type, str) and not mime_type.lower().startswith("audio/"):
+            self._log(t_ns, "modelTurn", {"mimeType": mime_type})
+            return
+        if (wrong := wrong_audio(mime_type, OUTPUT_RATE_HZ)) is not None:
+            self._fail(t_ns, f"the server sends {wrong}")
+            return
+        samples = self._samples(_OUTPUT, {"delta": field(inline, "data")}, t_ns)
+        if samples is not None and self._within_audio(t_ns, len(samples)):
+            turn = self._sounding(t_ns)
+            self._events.append(AudioReceived(t_ns, samples, turn.response_id))
+
+    def _sounding(self, t_ns: int) -> _Turn:
+        """The turn that audio belongs to."""
+        turn = self._turn
+        if turn is not None and turn.ended is not None:
+            if t_ns - turn.ended_ns <= LATE_NS:
+                self._note(t_ns, f"late audio of {turn.response_id}, which is {turn.ended}")
+                return turn
+            self._note(t_ns, f"{turn.response_id} got no turnComplete")
+            turn = None
+        return turn or self._begin(t_ns)
+
+    def _words_of(self, said: object, t_ns: int) -> None:
+        text = field(said, "text")
+        if not text and field(said, "finished") is True:
+            return
+        words = self._words({"delta": text}, t_ns)
+        if words is None or not self._within_text(t_ns, words):
+            return
+        turn = self._spoken_in(t_ns)
+        if turn is None:
+            self._log(t_ns, "transcript_ahead", words)
+            self._early.append(writable(words))
+        else:
+            self._events.append(TextDelta(t_ns, writable(words), turn.response_id))
+
+    def _spoken_in(self, t_ns: int) -> _Turn | None:
+        """The turn that words belong to; `None`: one that has not begun."""
+        turn = self._turn
+        if turn is not None and turn.ended != "interrupted":
+            return turn
+        turn = turn or self._last
+        return turn if turn is not None and t_ns - turn.ended_ns <= LATE_NS else None
+
+
+_SPELT_CONTENT = frozenset(spelt for name in _CONTENT for spelt in (name, _snake(name)))
