@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ class LiveConversation(Conversation):
         if event["type"] == "session.output_audio.delta":
             self.sent.append(event)
             for out in self._mangle(event) if self._mangle else (event,):
+                self.note(out)
                 await self.raw(json.dumps(out) if isinstance(out, dict) else out)
         else:
             await super().emit(event)
@@ -163,7 +165,8 @@ class LiveConversation(Conversation):
         s = self.scenario
         self._responses += 1
         number = self._responses
-        pcm = reply_pcm(number, s.replies_s[min(number, len(s.replies_s)) - 1], self.rate_hz)
+        speak = s.speak or functools.partial(reply_pcm, rate_hz=self.rate_hz)
+        pcm = speak(number, s.replies_s[min(number, len(s.replies_s)) - 1])
         start_n = max(self._written_n + round(s.think_s * self.rate_hz), self._sent_n)
         self._track[start_n] = pcm
         end_n = start_n + len(pcm) // 2
@@ -211,6 +214,8 @@ class LiveConversation(Conversation):
             at_n, word = self._words.pop(0)
             start_ms = self._ms(at_n) // FRAME_MS * FRAME_MS
             event = {"type": "session.output_transcript.delta", "delta": word}
+            if not s.say_words:
+                continue
             if s.times_in_text:
                 event |= {"start_ms": start_ms, "end_ms": start_ms + FRAME_MS}
             await self.emit(event)

@@ -21,10 +21,13 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+from faults import PeerLog
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+
+from rig.clock import SessionClock
 
 RATE_HZ = 24_000
 Raw = str | bytes
@@ -48,6 +51,12 @@ class Scenario:
     mangle: Mangle | None = None
     """Every server event passes through; called afresh for each connection by `make_mangle`."""
     make_mangle: Callable[[], Mangle] | None = None
+    speak: Callable[[int, float], bytes] | None = None
+    """PCM16 of the n-th response, so many seconds long; `tone_pcm` where there is none."""
+    say_words: bool = True
+    say_done: bool = True
+    held_back: int = 0
+    """The last deltas of a response, so many, come after its end."""
     status: str = "completed"
     status_details: dict | None = None
     late_deltas: int = 0
@@ -131,6 +140,8 @@ class Conversation:
         self.items: dict[str, int] = {}
         """Assistant items: samples generated so far."""
         self.close_code: int | None = None
+        self.log = PeerLog()
+        self._clock = SessionClock()
         self._mangle = scenario.make_mangle() if scenario.make_mangle else scenario.mangle
         self._ids = itertools.count(1)
         self._speaking_since: int | None = None
@@ -150,7 +161,19 @@ class Conversation:
         event = {"type": event["type"], "event_id": f"event_{next(self._ids)}", **event}
         self.sent.append(event)
         for out in self._mangle(event) if self._mangle else (event,):
+            self.note(out)
             await self.raw(json.dumps(out) if isinstance(out, dict) else out)
+
+    def note(self, event: dict | Raw) -> None:
+        """Keep when a piece of audio, or word of an interruption, is handed to the socket."""
+        if not isinstance(event, dict):
+            return
+        now_ns = self._clock.origin_ns + self._clock.now_ns()
+        if event["type"].endswith("audio.delta") and event.get("delta"):
+            characters = len(event["delta"].replace("\r\n", "").rstrip("="))
+            self.log.audio.append((now_ns, characters * 3 // 8))
+        elif event["type"] == "input_audio_buffer.speech_started":
+            self.log.interruptions.append(now_ns)
 
     async def raw(self, data: Raw) -> None:
         if self.scenario.as_binary and isinstance(data, str):
@@ -300,12 +323,13 @@ class Conversation:
         s = self.scenario
         response_id, item_id = f"resp_{number}", f"item_{number}"
         seconds = s.replies_s[min(number, len(s.replies_s)) - 1]
-        pcm = tone_pcm(number, seconds)
+        pcm = (s.speak or tone_pcm)(number, seconds)
         where = {"response_id": response_id, "item_id": item_id, "output_index": 0}
         part = {**where, "content_index": 0}
         item = {"id": item_id, "object": "realtime.item", "type": "message",
                 "status": "in_progress", "role": "assistant", "content": []}
         said: list[str] = []
+        held: list[dict] = []
         status, details = s.status, s.status_details
         try:
             await asyncio.sleep(s.think_s)
@@ -320,7 +344,7 @@ class Conversation:
             await self.emit({"type": "response.content_part.added", **part,
                              "part": {"type": "audio", "transcript": ""}})
             self.items[item_id] = 0
-            await self._stream(part, pcm, number, said)
+            await self._stream(part, pcm, number, said, held)
         except asyncio.CancelledError:
             status, details = "cancelled", {"type": "cancelled", "reason": "turn_detected"}
         except ConnectionClosed:
@@ -330,8 +354,9 @@ class Conversation:
                  "content": [{"type": "output_audio", "transcript": transcript}]}
         with contextlib.suppress(ConnectionClosed):
             await self.emit({"type": "response.output_audio.done", **part})
-            await self.emit({"type": "response.output_audio_transcript.done", **part,
-                             "transcript": transcript})
+            if s.say_words:
+                await self.emit({"type": "response.output_audio_transcript.done", **part,
+                                 "transcript": transcript})
             await self.emit({"type": "response.content_part.done", **part,
                              "part": {"type": "audio", "transcript": transcript}})
             await self.emit({"type": "response.output_item.done", "output_index": 0,
@@ -339,22 +364,27 @@ class Conversation:
             await self.emit({"type": "conversation.item.done", "item": final,
                              "previous_item_id": self._last_item})
             self._last_item = item_id
-            await self.emit({"type": "response.done",
-                             "response": self._resource(response_id, status, details)})
+            if s.say_done:
+                await self.emit({"type": "response.done",
+                                 "response": self._resource(response_id, status, details)})
+            for delta in held:
+                await self.emit(delta)
             for k in range(s.late_deltas if status == "cancelled" else 0):
                 await self.emit({"type": "response.output_audio.delta", **part,
                                  "delta": base64.b64encode(pcm[k * 960:k * 960 + 960]).decode()})
-            if s.transcript_after_done:
+            if s.transcript_after_done and s.say_words:
                 for word in words_of(number):
                     await self.emit({"type": "response.output_audio_transcript.delta", **part,
                                      "delta": word})
             if s.after_done is not None:
                 await self._do(s.after_done)
 
-    async def _stream(self, part: dict, pcm: bytes, number: int, said: list[str]) -> None:
+    async def _stream(self, part: dict, pcm: bytes, number: int, said: list[str],
+                      held: list[dict]) -> None:
         s = self.scenario
         chunk = round(s.chunk_s * RATE_HZ) * 2
-        words = [] if s.transcript_after_done else words_of(number)
+        words = [] if s.transcript_after_done or not s.say_words else words_of(number)
+        hold_from = len(pcm) - s.held_back * chunk if s.held_back else len(pcm)
         for at in range(0, len(pcm), chunk):
             if words:
                 said.append(words.pop(0))
@@ -365,8 +395,12 @@ class Conversation:
                 await self._do(s.at_delta[1])
             piece = pcm[at:at + chunk]
             self.items[part["item_id"]] += len(piece) // 2
-            await self.emit({"type": "response.output_audio.delta", **part,
-                             "delta": base64.b64encode(piece).decode()})
+            delta = {"type": "response.output_audio.delta", **part,
+                     "delta": base64.b64encode(piece).decode()}
+            if at >= hold_from:
+                held.append(delta)
+                continue
+            await self.emit(delta)
             if s.pace_s:
                 await asyncio.sleep(s.pace_s)
         for word in words:
@@ -417,6 +451,11 @@ class RealtimeServer:
     def url_of(self, name: str) -> str:
         """The base URL at which a scenario is found; here its name is the model."""
         return self.base_url
+
+    def peer_log(self, name: str) -> PeerLog | None:
+        """When what was sent, in the last session of a scenario."""
+        met = self.conversations.get(name)
+        return met[-1].log if met else None
 
     def _scenario(self, request: Request) -> tuple[str, Scenario]:
         self.paths.append(request.path)
@@ -483,5 +522,15 @@ def say(*events: dict | Raw) -> Callable[[Conversation], object]:
     async def act(conversation: Conversation) -> None:
         for event in events:
             await conversation.raw(json.dumps(event) if isinstance(event, dict) else event)
+
+    return act
+
+
+def stall() -> Callable[[Conversation], object]:
+    """Read nothing and say nothing any more: no pong either."""
+
+    async def act(conversation: Conversation) -> None:
+        conversation.socket.transport.pause_reading()
+        await conversation.socket.wait_closed()
 
     return act

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ from realtime_server import Conversation, RealtimeServer
 from adapters import registry
 from adapters.base import SessionConfig
 from audio.buffers import float_to_pcm16
-from audio.timebase import n_to_ns
+from audio.timebase import n_to_ns, s_to_ns
 from audio.vad import VadSettings
 from rig.clock import loop_factory
 from rig.orchestrator import Played, SessionFailedError, play
@@ -42,6 +42,7 @@ from rig.record import (
     ResponseStartedEvent,
     TextEvent,
 )
+from rig.recorder import hold_placements
 from rig.schedule import Bounds, Plan
 from rig.timing import certify
 
@@ -195,7 +196,7 @@ async def _everything(subject: Subject, served: RealtimeServer, bounds: dict[str
             group.create_task(run(name, server.url_of(name), server))
         for name, url in (("refused", closed), ("mute", mute), ("not_http", mail)):
             group.create_task(run(name, url, None))
-    adapter = registry.create(subject.adapter, {"base_url": "ws://127.0.0.1:1/v1"})
+        adapter = registry.create(subject.adapter, {"base_url": "ws://127.0.0.1:1/v1"})
     facts = repr((vars(adapter), adapter.settings, adapter.version, adapter.capabilities))
     return Suite(results, server, library_log.getvalue(), facts)
 
@@ -224,6 +225,42 @@ def played_suite(subject: Subject, server: RealtimeServer,
             logging.getLogger("websockets.server").setLevel(logging.NOTSET)
 
 
+SILENCE_N = 2_400
+"""So many zeros in a row are between replies: 0.1 s."""
+APART_NS = 500_000_000
+"""So far apart are replies, and never the pieces of one."""
+
+
+def spoken(result: Result, rate_hz: int = RATE_HZ) -> list[tuple[int, bytes]]:
+    """Each stretch of the heard track that is not silence: onset in nanoseconds, PCM16."""
+    assert result.played is not None
+    if not result.played.received:
+        return []
+    pcm = float_to_pcm16(np.concatenate(result.played.received))
+    at_ns = np.concatenate([p.start_ns + np.arange(p.n) * (10**9 / rate_hz)
+                            for p in hold_placements(result.played, rate_hz)])
+    loud = np.flatnonzero(pcm)
+    if not len(loud):
+        return []
+    apart_ns = np.diff(at_ns[loud])  # a server that streams no silence leaves none to be counted
+    cuts = np.flatnonzero((np.diff(loud) > SILENCE_N) | (apart_ns > APART_NS)) + 1
+    return [(int(at_ns[run[0]]), pcm[run[0]:run[-1] + 1].astype("<i2").tobytes())
+            for run in np.split(loud, cuts)]
+
+
+def bare(pcm: bytes) -> bytes:
+    """Without the silence at both ends."""
+    samples = np.frombuffer(pcm, dtype="<i2")
+    loud = np.flatnonzero(samples)
+    return samples[loud[0]:loud[-1] + 1].tobytes()
+
+
+def waited_as_it_should(reply: tuple[int, bytes], turn2_ns: int) -> bool:
+    """Whether turn 2 began after a second of silence, as the rig hears it."""
+    onset_ns, pcm = reply
+    return 1_000_000_000 < turn2_ns - (onset_ns + n_to_ns(len(pcm) // 2, RATE_HZ)) < 1_600_000_000
+
+
 def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
     result = suite.results[name]
     assert result.failure is None, result.failure
@@ -231,15 +268,13 @@ def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
     return result, result.conversation
 
 
-def assert_transparent(suite: Suite, name: str, trace: str | None) -> None:
-    """What is measured equals the calm session; the log holds `trace`."""
-    calm, (result, _) = suite.results["calm"], met(suite, name)
+def assert_same_responses(result: Result, calm: Result) -> None:
+    """Every response sounds, reads, begins and ends as in the calm session, and when it did."""
     assert result.audio == calm.audio
     assert result.text == calm.text
     for kind in (ResponseStartedEvent, ResponseDoneEvent, InterruptedEvent):
         assert [e.model_dump(exclude={"seq", "t_ns"}) for e in result.of(kind)] == [
             e.model_dump(exclude={"seq", "t_ns"}) for e in calm.of(kind)]
-    assert result.played.flags == calm.played.flags
     for policy in ("hold", "flush"):
         mine, theirs = result.heard(policy), calm.heard(policy)
         assert [b - a for a, b in mine] == [b - a for a, b in theirs]
@@ -247,6 +282,27 @@ def assert_transparent(suite: Suite, name: str, trace: str | None) -> None:
                    for (a, _), (b, _) in zip(mine, theirs, strict=True))
     assert abs(n_to_ns(result.played.turn2_onset_n - calm.played.turn2_onset_n, RATE_HZ)
                ) < result.tolerance_ns(calm)
+
+
+def assert_same_speech(result: Result, calm: Result, later_s: float) -> None:
+    """The model is heard to say the same in a stream without responses, and when it did."""
+    mine, theirs = spoken(result), spoken(calm)
+    assert [pcm for _, pcm in mine] == [pcm for _, pcm in theirs]
+    # A sound is heard when its piece is whole: up to the length of one later.
+    tolerance_ns = result.tolerance_ns(calm) + s_to_ns(later_s)
+    assert abs(mine[0][0] - theirs[0][0]) < tolerance_ns
+    # Where its silence begins is the detector's to say, and may be a syllable apart.
+    turn2_ns, calm_turn2_ns = (n_to_ns(r.played.turn2_onset_n, RATE_HZ) for r in (result, calm))
+    assert waited_as_it_should(mine[0], turn2_ns)
+    assert abs(mine[1][0] - turn2_ns - (theirs[1][0] - calm_turn2_ns)) < tolerance_ns
+    assert result.text == calm.text
+
+
+def assert_transparent(suite: Suite, name: str, trace: str | None) -> None:
+    """What is measured equals the calm session; the log holds `trace`."""
+    calm, (result, _) = suite.results["calm"], met(suite, name)
+    assert_same_responses(result, calm)
+    assert result.played.flags == calm.played.flags
     assert all(e.severity == "transparent" for e in result.of(FaultEvent))
     assert trace is None or trace in result.log.replace("\\", "")
 
@@ -269,7 +325,23 @@ def assert_no_websocket(suite: Suite, path: str) -> None:
     assert all(suite.results[n].lasted_s < 4.0 for n in reasons)
 
 
-def assert_no_key(suite: Suite) -> None:
+class Kept(Protocol):
+    """What a suite leaves behind that must not hold the key."""
+
+    library_log: str
+    adapter_facts: str
+
+    @property
+    def results(self) -> dict[str, Result]: ...
+
+
+def assert_no_key(suite: Kept) -> None:
+    """The key is in no log, no error, no record and no object, and was in use all the while."""
+    assert_key_unseen(suite)
+    assert KEY in os.environ.values()
+
+
+def assert_key_unseen(suite: Kept) -> None:
     """The key is in no log, no error, no record and no object."""
     texts = [suite.library_log, suite.adapter_facts]
     for result in suite.results.values():
@@ -288,4 +360,3 @@ def assert_no_key(suite: Suite) -> None:
     assert len(whole) > 10_000
     assert KEY not in whole
     assert "Bearer" not in whole
-    assert KEY in os.environ.values()  # it was in use all the while

@@ -1,0 +1,76 @@
+"""One suite over every adapter that has a peer: each fault, played through the real pipeline.
+
+By default the `quick` faults of `faults.py` are played; the rest are `slow`. `make faults` plays
+them all and writes docs/faults.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fault_checks import check, check_calm
+from fault_suite import FaultSuite, played_faults
+from faults import Subject, subjects
+from session_harness import KEY, assert_key_unseen
+
+SUBJECTS = subjects()
+
+
+def is_quick(subject: Subject, name: str) -> bool:
+    return subject.fault(name).quick and "/" not in name
+
+
+def names(subject: Subject, quick: bool) -> list[str]:
+    return [name for name in subject.played if is_quick(subject, name) is quick]
+
+
+QUICK = [pytest.param(adapter, name) for adapter, subject in SUBJECTS.items()
+         for name in names(subject, quick=True)]
+SLOW = [pytest.param(adapter, name, marks=pytest.mark.slow)
+        for adapter, subject in SUBJECTS.items() for name in names(subject, quick=False)]
+HALVES = [pytest.param(adapter, quick, marks=() if quick else pytest.mark.slow,
+                       id=f"{adapter}-{'quick' if quick else 'slow'}")
+          for quick in (True, False) for adapter in SUBJECTS]
+
+
+@pytest.fixture(scope="module")
+def suite_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FaultSuite]:
+    """Half of an adapter's faults, played when first asked for."""
+    suites: dict[tuple[str, bool], FaultSuite] = {}
+
+    def get(adapter: str, quick: bool) -> FaultSuite:
+        key = adapter, quick
+        if key not in suites:
+            subject = SUBJECTS[adapter]
+            suites[key] = played_faults(subject, names(subject, quick),
+                                        tmp_path_factory.mktemp("faults"))
+        return suites[key]
+
+    return get
+
+
+@pytest.mark.parametrize(("adapter", "name"), [*QUICK, *SLOW])
+def test_a_fault_ends_as_its_kind_must(
+    suite_of: Callable[..., FaultSuite], adapter: str, name: str,
+) -> None:
+    check(suite_of(adapter, is_quick(SUBJECTS[adapter], name)), name)
+
+
+@pytest.mark.parametrize(("adapter", "quick"), HALVES)
+def test_the_undisturbed_session_passes(
+    suite_of: Callable[..., FaultSuite], adapter: str, quick: bool,
+) -> None:
+    check_calm(suite_of(adapter, quick))
+
+
+@pytest.mark.parametrize(("adapter", "quick"), HALVES)
+def test_the_key_is_in_no_log_no_error_no_file_and_no_object(
+    suite_of: Callable[..., FaultSuite], adapter: str, quick: bool,
+) -> None:
+    suite = suite_of(adapter, quick)
+    for file in suite.run.path.rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
+    assert_key_unseen(suite)
+    if SUBJECTS[adapter].key_variable is not None:  # it was in use all the while
+        assert KEY in str(suite.results["calm"].conversation.headers)
