@@ -18,6 +18,14 @@ from audio.endpoint_rules import SECRET_MIN_CHARS, Redactor
 from audio.errors import InfrastructureError
 from rig import clock
 from rig.answer_cache import AnswerCache
+from rig.backoff import (
+    NO_CREDIT,
+    STATUS_AGAIN,
+    GivenUpError,
+    TryAgainError,
+    patiently,
+    retry_after_s,
+)
 from rig.http_post import (
     AnswerTooLargeError,
     HttpAnswer,
@@ -26,22 +34,14 @@ from rig.http_post import (
     post,
 )
 
-SENDS = 4
-"""How often one request is sent at most, and the waits between (the judge of DSB-IFEval, appendix
-D.3: 4 attempts, 2, 4 and 6 s, 90 s)."""
-WAITS_S = (2.0, 4.0, 6.0)
 TIMEOUT_S = 90.0
-MAX_RETRY_AFTER_S = 60.0
-"""Ours: an endpoint that wants a longer pause is left alone; the run can be repeated later."""
+"""As the judge of DSB-IFEval, appendix D.3; how often and after which waits: rig/backoff.py."""
 MAX_ANSWER_BYTES = 1024 * 1024
 """Ours: 1,500 tokens are some 6 kB."""
 MAX_MESSAGE_CHARS = 200
 
 _STOP = {401, 403, 404, 405, 407}
 """Key, address or permission are wrong: every further request would fail alike."""
-_AGAIN = {408, 425, 429}
-_NO_CREDIT = b"insufficient_quota"
-"""OpenAI's code for an account without credit: status 429, and waiting does not help."""
 
 
 class ChatEndpointError(InfrastructureError):
@@ -130,33 +130,31 @@ class ChatEndpoint:
                    "User-Agent": "duplexrig"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        why = ""
-        for attempt in range(SENDS):
-            asked_s = 0.0
+
+        def once(number: int) -> HttpAnswer:
             self.counts.sent += 1
-            self.counts.sent_again += attempt > 0
-            try:
-                answer = post(self._url, body, headers, timeout_s=self._timeout_s,
-                              max_bytes=MAX_ANSWER_BYTES)
-            except TransportError as error:
-                why = self._clean(str(error))
-            except UntrustedPeerError as error:
-                raise ChatEndpointError(str(error)) from None
-            except AnswerTooLargeError as error:
-                raise ChatAnswerError("answer_envelope", str(error)) from None
-            else:
-                if answer.status == 200:
-                    return answer
-                why = self._refusal(answer)
-                asked_s = retry_after_s(answer.headers.get("retry-after"))
-            if asked_s > MAX_RETRY_AFTER_S:
-                raise ChatEndpointError(f"{why}; it asks for {asked_s:g} s of patience, more than "
-                                        f"{MAX_RETRY_AFTER_S:g} s: run the command again later")
-            if attempt < SENDS - 1:
-                wait_s = max(WAITS_S[attempt], asked_s)
-                self._note(f"{why}; sent again in {wait_s:g} s")
-                self._wait(wait_s)
-        raise ChatEndpointError(f"{why}; given up after {SENDS} sends")
+            self.counts.sent_again += number > 1
+            return self._once(body, headers)
+
+        try:
+            return patiently(once, wait=self._wait, note=self._note)
+        except GivenUpError as error:
+            raise ChatEndpointError(str(error)) from None
+
+    def _once(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
+        try:
+            answer = post(self._url, body, headers, timeout_s=self._timeout_s,
+                          max_bytes=MAX_ANSWER_BYTES)
+        except TransportError as error:
+            raise TryAgainError(self._clean(str(error))) from None
+        except UntrustedPeerError as error:
+            raise ChatEndpointError(str(error)) from None
+        except AnswerTooLargeError as error:
+            raise ChatAnswerError("answer_envelope", str(error)) from None
+        if answer.status != 200:
+            raise TryAgainError(self._refusal(answer),
+                                retry_after_s(answer.headers.get("retry-after")))
+        return answer
 
     def _refusal(self, answer: HttpAnswer) -> str:
         """What a status other than 200 says, where sending again may help; else it raises."""
@@ -167,9 +165,9 @@ class ChatEndpoint:
         if 300 <= status < 400:
             raise ChatEndpointError(f"{where}: expected an answer, got status {status}: redirects "
                                     "are not followed; give the address itself")
-        if status in _STOP or (status == 429 and _NO_CREDIT in answer.body):
+        if status in _STOP or (status == 429 and NO_CREDIT in answer.body):
             raise ChatEndpointError(what)
-        if status in _AGAIN or status >= 500:
+        if status in STATUS_AGAIN or status >= 500:
             return what
         raise ChatAnswerError("request_refused", what)
 
@@ -232,12 +230,6 @@ def read_chat_answer(body: bytes) -> ChatAnswer:
     return ChatAnswer(content=content, finish_reason=None if reason is None else _line(reason),
                       prompt_tokens=_tokens(usage, "prompt_tokens"),
                       completion_tokens=_tokens(usage, "completion_tokens"))
-
-
-def retry_after_s(value: str | None) -> float:
-    """Seconds that a `Retry-After` header asks for; 0 for none, for a date and for nonsense."""
-    text = (value or "").strip()
-    return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII) else 0.0
 
 
 def _tokens(usage: object, key: str) -> int | None:

@@ -38,6 +38,7 @@ _COMMANDS = {
                                         "machine."),
     "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
                                           "settings."),
+    "prices": ("rig.commands.prices", "List what sessions cost, as far as it is known."),
     "engines": ("rig.commands.engines", "List the speech engines and their settings."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),
 }

@@ -16,15 +16,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from audio.errors import InputError
+from rig.spending import Spent
 
 Status = Literal["done", "infra_error", "unsupported", "void"]
 
 
 class Attempt(BaseModel):
-    """One line. `started` and `ended` are wall-clock times, the only ones a run stores."""
+    """One line. `started` and `ended` are wall-clock times, the only ones a run stores.
+
+    What the session used is given, but not in old ledgers: seconds by the session's clock,
+    `usage` as the provider counted, `cost` where a price was known, `cost_missing` where it is a
+    lower bound.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,6 +41,20 @@ class Attempt(BaseModel):
     reason: str | None = None
     started: str
     ended: str
+    session_s: float | None = Field(None, ge=0, allow_inf_nan=False)
+    sent_s: float | None = Field(None, ge=0, allow_inf_nan=False)
+    received_s: float | None = Field(None, ge=0, allow_inf_nan=False)
+    usage: dict[str, float] | None = None
+    cost: float | None = Field(None, ge=0, allow_inf_nan=False)
+    currency: str | None = None
+    cost_missing: tuple[str, ...] | None = None
+
+    @property
+    def spent(self) -> Spent | None:
+        """What the session used, `None` where an older rig did not write it."""
+        if self.session_s is None:
+            return None
+        return Spent(self.session_s, self.sent_s or 0.0, self.received_s or 0.0, self.usage)
 
 
 class Ledger:

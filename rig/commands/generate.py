@@ -16,7 +16,8 @@ from probes.generate import MAX_REQUESTS, rejections_by_rule
 from probes.generate_prompt import Models
 from probes.yamlfile import show
 from rig.answer_cache import AnswerCache
-from rig.chat_endpoint import SENDS, TIMEOUT_S, ChatCounts, ChatEndpoint
+from rig.backoff import SENDS
+from rig.chat_endpoint import TIMEOUT_S, ChatCounts, ChatEndpoint
 from rig.console import Output
 from rig.generating import CACHE_FOLDER, Generated, Plan, generate, plan
 

@@ -16,6 +16,7 @@ import pytest
 from chat_server import ChatServer, Step, completion, error
 
 from rig.answer_cache import AnswerCache
+from rig.backoff import retry_after_s
 from rig.chat_endpoint import (
     MAX_ANSWER_BYTES,
     ChatAnswer,
@@ -24,7 +25,6 @@ from rig.chat_endpoint import (
     ChatEndpoint,
     ChatEndpointError,
     read_chat_answer,
-    retry_after_s,
 )
 from rig.http_post import HttpAnswer
 
