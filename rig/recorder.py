@@ -6,6 +6,7 @@ atomic, so a run killed at any instant holds only whole files.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
@@ -24,7 +25,9 @@ from rig.record import (
     AudioEvent,
     AudioFile,
     CaseFacts,
+    Event,
     PlayedTurn,
+    ResponseDoneEvent,
     SessionRecord,
     StateEvent,
     Windows,
@@ -84,6 +87,13 @@ def level_flags(model: Float32) -> set[str]:
     return flags | {"clipped"} if is_clipped(model) else flags
 
 
+def status_flags(events: Iterable[Event]) -> set[str]:
+    """`response_incomplete`: the system itself said that a response broke off before its end (a
+    token limit, a content filter). What was heard of it is scored; a reader should know."""
+    broke_off = any(isinstance(e, ResponseDoneEvent) and e.status == "incomplete" for e in events)
+    return {"response_incomplete"} if broke_off else set()
+
+
 def certificate(played: Played, rate_hz: int,
                 window_ns: tuple[int, int] | None) -> TimingCertificate:
     """The timing certificate of a session whose audio came at `rate_hz`."""
@@ -135,7 +145,7 @@ def write_session(
         windows=windows,
         barge_in_model_onset_s=(None if played.model_onset_ns is None
                                 else ns_to_s(played.model_onset_ns)),
-        flags=tuple(sorted(played.flags | level_flags(model))),
+        flags=tuple(sorted(played.flags | level_flags(model) | status_flags(played.events))),
         events=tuple(played.events),
         stereo=AudioFile(path=stereo_path.name, sha256=stereo_sha256, rate_hz=SESSION_RATE_HZ,
                          frames_n=len(played.user)),

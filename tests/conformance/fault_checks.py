@@ -6,6 +6,7 @@ import re
 
 from fault_suite import FaultSuite, Seen
 from faults import Fault
+from recorded_tracks import differing_samples
 from session_harness import Result, assert_same_responses, assert_same_speech
 
 from audio.timebase import NS_PER_S
@@ -37,17 +38,19 @@ def check(suite: FaultSuite, name: str) -> None:
      "behaviour": check_behaviour}[fault.group](suite, fault, seen)
 
 
-def check_scored(seen: Seen, severities: tuple[str, ...] = ("transparent",)) -> None:
+def check_scored(suite: FaultSuite, seen: Seen) -> None:
+    """Played, recorded where the arrivals say, and with nothing worse than transparent trouble."""
     assert seen.outcome.status == "done", seen.outcome
     assert seen.record is not None
-    assert all(e.severity in severities for e in seen.record.events if isinstance(e, FaultEvent))
+    assert differing_samples(suite, seen) == 0
+    assert all(e.severity == "transparent" for e in seen.record.events if isinstance(e, FaultEvent))
     assert re.search(seen.play.sees, seen.result.log.replace("\\", "")), seen.play.sees
 
 
 def check_transparent(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
     """The verdict of the real scoring, its flags and the tracks are those of the calm session."""
     calm = suite.seen["calm"]
-    check_scored(seen)
+    check_scored(suite, seen)
     assert seen.record.flags == calm.record.flags
     for action, theirs in calm.verdicts.items():
         _same(seen.verdicts[action], theirs, suite, seen)
@@ -93,7 +96,7 @@ def check_infrastructure(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
 def check_behaviour(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
     """Scored, each action with its outcome, and flagged."""
     calm = suite.seen["calm"]
-    check_scored(seen)
+    check_scored(suite, seen)
     assert set(fault.flags) <= set(seen.record.flags), seen.record.flags
     for action, outcome in fault.outcomes:
         wanted = calm.verdicts[action].outcome if outcome == "calm" else outcome
@@ -103,7 +106,7 @@ def check_behaviour(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
 def check_calm(suite: FaultSuite) -> None:
     """The undisturbed session passes by every action, unflagged: otherwise equal says nothing."""
     calm = suite.seen["calm"]
-    check_scored(calm)
+    check_scored(suite, calm)
     assert {action: str(v.outcome) for action, v in calm.verdicts.items()} == {
         "TAKE_TURN": "pass", "LISTEN": "pass", "READBACK": "pass"}
     assert str(calm.flush_verdict.outcome) == "pass"

@@ -15,7 +15,7 @@ from audio.files import sha256_file
 from probes.render import load_built
 from rig.orchestrator import Played
 from rig.playout import Arrival, place, render
-from rig.record import AudioEvent
+from rig.record import AudioEvent, ResponseDoneEvent
 from rig.recorder import absolute_windows, adapter_facts, heard_track, write_session
 from rig.store import RunFolder
 
@@ -120,3 +120,15 @@ def test_audio_of_which_a_reader_should_know_is_flagged(
     square = np.sign(np.sin(np.arange(4800) / 8)).astype(np.float32)
     _, record = write(replace(session, received=[level * square]))
     assert set(record.flags) == {"forced"} | flags
+
+
+@pytest.mark.parametrize(("status", "flags"), [
+    ("completed", set()), ("cancelled", set()), ("incomplete", {"response_incomplete"})])
+def test_a_response_that_the_system_calls_incomplete_is_flagged(
+    write: Any, status: str, flags: set[str]
+) -> None:
+    session = played((2.0, 4800))
+    done = ResponseDoneEvent(seq=len(session.events), t_ns=session.events[-1].t_ns,
+                             response_id="r", status=status)
+    _, record = write(replace(session, events=[*session.events, done]))
+    assert set(record.flags) & {"response_incomplete"} == flags
