@@ -21,6 +21,11 @@ class Clock(Protocol):
     @property
     def kind(self) -> Literal["virtual", "real"]: ...
 
+    @property
+    def origin_ns(self) -> int | None:
+        """Zero as a reading of `time.perf_counter_ns`; `None` in virtual time."""
+        ...
+
     def now_ns(self) -> int: ...
 
     async def sleep_until(self, t_ns: int) -> None: ...
@@ -41,6 +46,9 @@ class Capabilities:
     reports_interruption: bool = False
     wants_hint: bool = False
     """Oracle agents only: the session is told the expected action (`CaseHint`)."""
+    heard_behind_ms: int = 0
+    """Audio may be stamped this much before it is given (a sound card's round trip is taken off):
+    live detection knows nothing of the time since."""
     transcript: Literal["none", "response", "stream"] = "none"
     """`response`: text belongs to a response and is spread over its audio; `stream`: text is
     tied to the audio received when it arrived; `none`: the system gives no text."""
@@ -138,17 +146,30 @@ frames k, k+1, ... They go into the timing certificate."""
 class Fault:
     """Trouble. `infrastructure` ends the case as `infra_error`; `transparent` is only counted.
 
-    `hopeless`: another try can only end in the same way. It counts before the session is ready.
+    `hopeless`: another try can only end in the same way. `throttled`: the provider asks for fewer
+    sessions, or for none until `retry_after_s` have passed.
     """
 
     t_ns: int
     severity: Literal["infrastructure", "transparent"]
     reason: str
     hopeless: bool = False
+    throttled: bool = False
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The provider lets nothing new begin for `wait_s`; this session goes on."""
+
+    t_ns: int
+    wait_s: float
+    reason: str
 
 
 AgentEvent = (
     AudioReceived | TextDelta | ResponseStarted | ResponseDone | Interrupted | StateChanged | Fault
+    | Throttled
 )
 
 

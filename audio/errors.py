@@ -42,3 +42,5 @@ class InfrastructureError(RigError):
     """How long the peer asks to wait before another try."""
     hopeless = False
     """Whether another try can only end in the same way, as with a key that is refused."""
+    throttled = False
+    """Whether the peer asks for fewer sessions: it is no matter of this one."""

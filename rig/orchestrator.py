@@ -25,11 +25,13 @@ from adapters.base import (
     SessionConfig,
     StateChanged,
     TextDelta,
+    Throttled,
 )
+from adapters.usage import Metered
 from audio.buffers import Float32
 from audio.errors import InfrastructureError, RigError
 from audio.resample import resample
-from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns, s_to_n
+from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns, ns_to_s, s_to_n
 from audio.vad import VadSettings
 from rig.clock import SessionClock
 from rig.heard import HeardTrack
@@ -46,6 +48,7 @@ from rig.record import (
     UserEvent,
 )
 from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule, mix
+from rig.spending import Meter, Spent
 
 SESSION_SLACK_S = 30.0
 """A session that has not ended this long after its schedule must have is a fault of ours or of
@@ -84,23 +87,29 @@ class SessionFailedError(InfrastructureError):
     """The session broke off; `played` holds what was recorded until then."""
 
     def __init__(self, reason: str, played: Played | None,
-                 cause: InfrastructureError | None = None) -> None:
+                 *causes: InfrastructureError | Fault | None) -> None:
         super().__init__(reason)
         self.played = played
-        if cause is not None:
-            self.retry_after_s, self.hopeless = cause.retry_after_s, cause.hopeless
+        for cause in causes:
+            if cause is not None:
+                self.retry_after_s = self.retry_after_s or cause.retry_after_s
+                self.hopeless = self.hopeless or cause.hopeless
+                self.throttled = self.throttled or cause.throttled
 
 
 class _Log:
     """Event log with sequence numbers; feeds the heard track as it grows."""
 
-    def __init__(self, heard: HeardTrack, clock: SessionClock) -> None:
+    def __init__(self, heard: HeardTrack, clock: SessionClock, meter: Meter) -> None:
         self.events: list[Event] = []
         self.received: list[Float32] = []
         self.received_n = 0
         self.failure: str | None = None
+        self.fault: Fault | None = None
+        """The one that the system ended the session with."""
         self._heard = heard
         self._clock = clock
+        self._meter = meter
         self._last_audio_ns = 0
 
     def user(self, t_ns: int, name: str) -> None:
@@ -136,8 +145,12 @@ class _Log:
                 self.events.append(InterruptedEvent(seq=seq, t_ns=t_ns, response_id=response_id))
             case StateChanged(t_ns, name, detail):
                 self.events.append(StateEvent(seq=seq, t_ns=t_ns, name=name, detail=detail))
+            case Throttled(t_ns, wait_s, reason):
+                self._meter.hold(wait_s, reason)
+                self.events.append(StateEvent(seq=seq, t_ns=t_ns, name="throttled", detail=reason))
             case Fault(t_ns, severity, reason):
                 if severity == "infrastructure":
+                    self.fault = self.fault or event
                     self.fail(t_ns, reason)
                 else:
                     self.trouble(t_ns, reason)
@@ -179,10 +192,12 @@ async def play(
     bounds: Bounds | None = None,
     live: LiveDetection | None = None,
     on_progress: Callable[[int], None] | None = None,
+    meter: Meter | None = None,
 ) -> Played:
     """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour.
 
     In real time `live` detects speech beside the event loop, for all sessions that run on it.
+    `meter` is told what the session used, also when it fails.
     """
     capabilities = adapter.capabilities
     clock = SessionClock()
@@ -191,15 +206,18 @@ async def play(
                                   "in virtual time; expected --clock real")
     heard = HeardTrack(capabilities.output_rate_hz,
                        reports_done=capabilities.reports_response_done, settings=vad,
-                       live=live if clock.kind == "real" else None)
+                       live=live if clock.kind == "real" else None,
+                       behind_ms=capabilities.heard_behind_ms)
     schedule = UserSchedule(plan, heard, bounds)
-    log = _Log(heard, clock)
+    meter = Meter() if meter is None else meter
+    log = _Log(heard, clock, meter)
     wire = WireUser(plan, capabilities.input_rate_hz)
     state = _Progress(np.zeros(s_to_n(schedule.longest_s, SESSION_RATE_HZ) + 2 * FRAME_N,
                                dtype=np.float32))
     limit_s = schedule.longest_s + SESSION_SLACK_S
     failure: str | None = None
     cause: InfrastructureError | None = None
+    ready: Session | None = None
     closing = AsyncExitStack()
     try:
         async with asyncio.timeout(limit_s):
@@ -207,6 +225,7 @@ async def play(
                 session = await closing.enter_async_context(adapter.session(config, clock))
             state.ready_ns = clock.now_ns()
             clock.start()
+            ready = session
             async with _receiving(session, log, clock) as receiver:
                 await _send(session, schedule, log, clock, wire, state, receiver, on_progress)
     except TimeoutError:
@@ -216,12 +235,22 @@ async def play(
         failure, cause = str(error), error
     finally:
         await _close(closing, log, clock)
+        if ready is not None:
+            # After the close: until then the provider counts, and may still say what it counted.
+            meter.spent = Spent(
+                ns_to_s(clock.now_ns()), state.user_n / SESSION_RATE_HZ,
+                log.received_n / capabilities.output_rate_hz, _usage(ready))
     failure = failure or log.failure
     played = _played(schedule, log, state, clock, heard)
     if failure is not None:
-        raise SessionFailedError(failure, played, cause)
+        raise SessionFailedError(failure, played, cause, log.fault)
     assert played is not None
     return played
+
+
+def _usage(session: Session) -> dict[str, float] | None:
+    usage = session.usage if isinstance(session, Metered) else None
+    return None if usage is None else {str(unit): float(n) for unit, n in usage.items()}
 
 
 @contextmanager
@@ -351,30 +380,6 @@ async def _send(
         if on_progress is not None:
             on_progress(k)
         k += 1
-
-
-class WireUser:
-    """The user's frames at the system's own input rate.
-
-    The turns are known beforehand, so each is resampled as a whole and placed, sample-exact:
-    a streaming resampler would hold back tens of milliseconds and shift what the system hears.
-    """
-
-    def __init__(self, plan: Plan, rate_hz: int) -> None:
-        self._rate_hz = rate_hz
-        self._turn1 = resample(plan.turn1, SESSION_RATE_HZ, rate_hz)
-        self._turn2 = resample(plan.turn2, SESSION_RATE_HZ, rate_hz)
-
-    def frame(self, k: int, turn2_onset_n: int | None) -> Float32:
-        """Frame `k`: the same 20 ms as the schedule's, at the input rate."""
-        start_n = convert_n(k * FRAME_N, SESSION_RATE_HZ, self._rate_hz)
-        end_n = convert_n((k + 1) * FRAME_N, SESSION_RATE_HZ, self._rate_hz)
-        out = np.zeros(end_n - start_n, dtype=np.float32)
-        mix(out, start_n, self._turn1, 0)
-        if turn2_onset_n is not None:
-            mix(out, start_n, self._turn2,
-                convert_n(turn2_onset_n, SESSION_RATE_HZ, self._rate_hz))
-        return out
 
 
 class _Cues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -23,3 +23,22 @@ class Spent:
     sent_s: float = 0.0
     received_s: float = 0.0
     usage: Mapping[str, float] | None = None
+
+
+class Meter:
+    """Filled while one session is played, whichever way it ends.
+
+    `hold_s`: the longest that the provider wanted nothing new to begin; `on_hold(seconds, reason)`
+    is told at once.
+    """
+
+    def __init__(self, on_hold: Callable[[float, str], None] | None = None) -> None:
+        self.spent = Spent()
+        self.hold_s = 0.0
+        self._on_hold = on_hold
+
+    def hold(self, wait_s: float, reason: str) -> None:
+        """The provider lets nothing new begin for `wait_s`."""
+        self.hold_s = max(self.hold_s, wait_s)
+        if self._on_hold is not None:
+            self._on_hold(wait_s, reason)
