@@ -8,9 +8,10 @@ barge-ins.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from audio.buffers import Float32
-from audio.timebase import ns_to_n, s_to_ns
+from audio.timebase import NS_PER_MS, ns_to_n, s_to_ns
 from audio.vad import VadSettings
 from rig.live import Channel, InlineChannel, LiveDetection, Pending, Speech
 from rig.playout import Arrival, Placement, PlayoutQueue
@@ -28,8 +29,10 @@ class HeardTrack:
     """
 
     def __init__(self, rate_hz: int, *, reports_done: bool, settings: VadSettings,
-                 live: LiveDetection | None = None) -> None:
+                 live: LiveDetection | None = None, behind_ms: int = 0) -> None:
+        """`behind_ms`: how far stamps may lie back (`Capabilities.heard_behind_ms`)."""
         self._rate_hz = rate_hz
+        self._behind_ns = behind_ms * NS_PER_MS
         self._reports_done = reports_done
         self._settings = settings
         self._detection = live
@@ -40,6 +43,8 @@ class HeardTrack:
         self._last_audio_end_ns: int | None = None
         self._pending: Pending = deque()
         self._channel: Channel | None = None
+        self.listener: Callable[[int, Float32], None] | None = None
+        """Told of every chunk when it will be heard, and its samples."""
 
     # what the receiver tells us
 
@@ -52,6 +57,8 @@ class HeardTrack:
         self._received_n += len(samples)
         self._last_audio_end_ns = self._queue.end_ns
         self._pending.append((ns_to_n(placement.start_ns, self._rate_hz), samples))
+        if self.listener is not None:
+            self.listener(placement.start_ns, samples)
 
     def response_started(self, response_id: str) -> None:
         self._open.add(response_id)
@@ -108,4 +115,4 @@ class HeardTrack:
             self._channel = (InlineChannel(self._rate_hz, self._settings)
                              if self._detection is None
                              else self._detection.channel(self._rate_hz, self._settings))
-        return self._channel.advance(self._pending, now_ns)
+        return self._channel.advance(self._pending, max(0, now_ns - self._behind_ns))

@@ -1,0 +1,1 @@
+"""An agent behind a sound card: the rig speaks through an output and listens on an input."""
