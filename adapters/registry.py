@@ -30,6 +30,7 @@ _WHERE: dict[str, str] = {
     "stepfun": "adapters.stepfun:STEPFUN",
     "gpt_live": "adapters.gpt_live:GPT_LIVE",
     "gemini_live": "adapters.gemini_live:GEMINI_LIVE",
+    "sound_card": "adapters.sound_card.adapter:SOUND_CARD",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""
