@@ -65,7 +65,8 @@ Heard = Callable[[int, int], Float32]
 """`heard(start_n, n)`: the system's own audio as heard, at the rate of the chain, from the instant
 `start_n` of the session on; zeros where nothing is heard, also before the session."""
 Voices = Callable[[], Sequence[Float32]]
-"""Speech of other people at the rate of the chain, asked for by babble alone."""
+"""Speech of other people at the rate of the chain, each at an active level of 0 dBov
+(`audio.noise.at_unit_level`); asked for by babble alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +435,7 @@ class DitherStream:
 
     def push(self, samples: Float32) -> Float32:
         two = self._rng.random((len(samples), 2)).sum(axis=1) - 1.0
-        return (samples + two / PCM16_SCALE).astype(np.float32)
+        return np.asarray(samples + two / PCM16_SCALE, dtype=np.float32)
 
 
 class Chain:

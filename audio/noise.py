@@ -78,11 +78,12 @@ def babble_loop(sources: Sequence[Float32], rate_hz: int, seed: int,
                 talkers_n: int = TALKERS_N) -> Float32:
     """`talkers_n` talkers at once: float32 `(LOOP_S * rate_hz,)`, mean power 1.
 
-    `sources`: speech at `rate_hz`, one array a voice, with its pauses. Each talker says sources in
-    an order of his own, from a place of his own on. Raises `InputError` when none holds speech.
+    `sources`: speech at `rate_hz`, one array a voice, with its pauses, all at the same active level
+    (`at_unit_level`). Each talker says sources in an order of his own, from a place of his own on.
+    Raises `InputError` when there is none.
     """
     n = s_to_n(LOOP_S, rate_hz)
-    voices = [v for v in (_at_unit_level(s, rate_hz) for s in sources) if v is not None]
+    voices = [s for s in sources if s.any()]
     if not voices:
         raise InputError.expected("speech of at least one voice", got="none", where="noise=babble")
     rng = generator(seed)
@@ -106,10 +107,11 @@ def _shuffled(n: int, rng: Generator) -> list[int]:
     return [int(i) for i in np.argsort(rng.random(n), kind="stable")]
 
 
-def _at_unit_level(samples: Float32, rate_hz: int) -> Float32 | None:
+def at_unit_level(samples: Float32, rate_hz: int) -> Float32:
+    """At an active speech level of 0 dBov; silence stays silence."""
     level = active_level(samples, rate_hz)
     if level is None:
-        return None
+        return samples
     return (samples * np.float32(10 ** (-level.level_dbov / 20))).astype(np.float32)
 
 

@@ -106,11 +106,13 @@ def _hand_over(process: Workers, played: Played, about: _About) -> Future[Writte
 
 def _pieces(played: Played) -> Iterator[bytes]:
     """The head, then audio of the user, audio received and events, as many of each as it takes."""
-    yield pickle.dumps(replace(played, user=_NOTHING, received=[], events=[]))
+    yield pickle.dumps(replace(played, user=_NOTHING, received=[], events=[], sent=[]))
     for first_n in range(0, len(played.user), PIECE_AUDIO_N):
         yield pickle.dumps(("user", played.user[first_n : first_n + PIECE_AUDIO_N]))
     for audio in _longer(played.received):
         yield pickle.dumps(("received", audio))
+    for audio in _longer(played.sent):
+        yield pickle.dumps(("sent", audio))
     for events in _parts(played.events):
         yield pickle.dumps(("events", events))
 
@@ -141,12 +143,13 @@ def _take(number: int, piece: bytes) -> None:
 def _joined(pieces: Sequence[bytes]) -> Played:
     """The session again; received chunks may have grown together."""
     head: Played = pickle.loads(pieces[0])  # noqa: S301  packed by this program, a moment ago
-    parts: dict[str, list[Any]] = {"user": [_NOTHING], "received": [], "events": []}
+    parts: dict[str, list[Any]] = {"user": [_NOTHING], "received": [], "events": [],
+                                   "sent": []}
     for piece in pieces[1:]:
         kind, part = pickle.loads(piece)  # noqa: S301
         parts[kind].append(part)
     return replace(head, user=np.concatenate(parts["user"]), received=parts["received"],
-                   events=list(chain.from_iterable(parts["events"])))
+                   sent=parts["sent"], events=list(chain.from_iterable(parts["events"])))
 
 
 def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -30,8 +30,7 @@ from adapters.base import (
 from adapters.usage import Metered
 from audio.buffers import Float32
 from audio.errors import InfrastructureError, RigError
-from audio.resample import resample
-from audio.timebase import FRAME_NS, SESSION_RATE_HZ, convert_n, n_to_ns, ns_to_s, s_to_n
+from audio.timebase import FRAME_NS, SESSION_RATE_HZ, n_to_ns, ns_to_s, s_to_n
 from audio.vad import VadSettings
 from rig.clock import SessionClock
 from rig.heard import HeardTrack
@@ -47,7 +46,8 @@ from rig.record import (
     TextEvent,
     UserEvent,
 )
-from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule, mix
+from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule
+from rig.sent import LineFacts, LineUser, UserAudio, WireUser
 from rig.spending import Meter, Spent
 
 SESSION_SLACK_S = 30.0
@@ -81,6 +81,9 @@ class Played:
     origin_ns: int | None = None
     """Zero of the session clock as `time.perf_counter_ns`; `None` in virtual time."""
     detection_behind_ns: int | None = None
+    sent: list[Float32] = field(default_factory=list)
+    """What the system was sent under line conditions; empty without any."""
+    line: LineFacts | None = None
 
 
 class SessionFailedError(InfrastructureError):
@@ -193,11 +196,13 @@ async def play(
     live: LiveDetection | None = None,
     on_progress: Callable[[int], None] | None = None,
     meter: Meter | None = None,
+    line: LineUser | None = None,
 ) -> Played:
     """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour.
 
     In real time `live` detects speech beside the event loop, for all sessions that run on it.
-    `meter` is told what the session used, also when it fails.
+    `meter` is told what the session used, also when it fails. What the system hears comes through
+    `line`, made for this session, where there are line conditions.
     """
     capabilities = adapter.capabilities
     clock = SessionClock()
@@ -211,7 +216,9 @@ async def play(
     schedule = UserSchedule(plan, heard, bounds)
     meter = Meter() if meter is None else meter
     log = _Log(heard, clock, meter)
-    wire = WireUser(plan, capabilities.input_rate_hz)
+    if line is not None:
+        heard.listener = line.heard.add
+    wire = WireUser(plan, capabilities.input_rate_hz) if line is None else line
     state = _Progress(np.zeros(s_to_n(schedule.longest_s, SESSION_RATE_HZ) + 2 * FRAME_N,
                                dtype=np.float32))
     limit_s = schedule.longest_s + SESSION_SLACK_S
@@ -245,6 +252,8 @@ async def play(
     if failure is not None:
         raise SessionFailedError(failure, played, cause, log.fault)
     assert played is not None
+    if line is not None:
+        played.sent, played.line = state.wire, line.facts()
     return played
 
 
@@ -310,6 +319,8 @@ class _Progress:
     late_ns: list[int] = field(default_factory=list)
     wake_ns: list[int] = field(default_factory=list)
     ready_ns: int = 0
+    wire: list[Float32] = field(default_factory=list)
+    """Behind line conditions alone: elsewhere it is the track at another rate."""
 
     def sent(self, frame: Float32) -> None:
         end_n = self.user_n + len(frame)
@@ -350,12 +361,13 @@ async def _send(
     schedule: UserSchedule,
     log: _Log,
     clock: SessionClock,
-    wire: WireUser,
+    wire: UserAudio,
     state: _Progress,
     receiver: asyncio.Task[None],
     on_progress: Callable[[int], None] | None,
 ) -> None:
     cues = _Cues(schedule, session, log)
+    keeps_sent = isinstance(wire, LineUser)
     waiting: tuple[Float32, Float32] | None = None
     k = 0
     while True:
@@ -369,6 +381,8 @@ async def _send(
                 await session.send(waiting[1])
             state.late_ns.append(clock.now_ns() - deadline_ns)
             state.sent(waiting[0])
+            if keeps_sent:
+                state.wire.append(waiting[1])
         # The frame is made when its media time begins and sent when it is complete, like a
         # microphone's: a decision never reaches back, and audio never arrives before it was said.
         frame = schedule.frame(k, deadline_ns)

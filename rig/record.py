@@ -140,6 +140,17 @@ class Windows(_Model):
     readback_from_s: float | None
 
 
+class LineRecord(_Model):
+    """The line conditions of a session, and what the system was sent because of them."""
+
+    conditions: dict[str, dict[str, Any]]
+    """By kind, as in run.json."""
+    achieved: dict[str, float | int | None]
+    """Measured on this session: `speech_dbov`, `snr_db`, `lost` of `packets`, ..."""
+    sent: AudioFile
+    """What was sent, at the system's input rate. Channel 0 of the stereo recording stays clean."""
+
+
 class SessionRecord(_Model):
     schema_version: Literal[1] = 1
     case_id: str
@@ -159,6 +170,8 @@ class SessionRecord(_Model):
     arrivals: AudioFile | None
     """`None` when no audio was received."""
     timing: TimingCertificate
+    line: LineRecord | None = None
+    """`None` without line conditions, and in records of before."""
 
     def arrival_list(self) -> list[Arrival]:
         """The arrival log in order."""

@@ -26,6 +26,7 @@ from rig.record import (
     AudioFile,
     CaseFacts,
     Event,
+    LineRecord,
     PlayedTurn,
     ResponseDoneEvent,
     SessionRecord,
@@ -153,10 +154,28 @@ def write_session(
                             rate_hz=output_rate_hz, frames_n=received_n)
                   if received_n else None),
         timing=timing,
+        line=_write_sent(run, case, trial, played, void=timing.void),
     )
     if not timing.void:
         atomic_write_text(run.record_path(case.case_id, trial), record.model_dump_json() + "\n")
     return record
+
+
+def _write_sent(run: RunFolder, case: Case, trial: int, played: Played, *,
+                void: bool) -> LineRecord | None:
+    """What the system was sent under line conditions, beside the clean track."""
+    path = run.sent_path(case.case_id, trial)
+    if played.line is None:
+        path.unlink(missing_ok=True)  # of a session under other settings
+        return None
+    sent_n = sum(len(frame) for frame in played.sent)
+    sha256 = "0" * 64
+    if not void:
+        write_flac_pcm16(path, np.concatenate(played.sent), played.line.rate_hz)
+        sha256 = sha256_file(path)
+    return LineRecord(conditions=played.line.conditions, achieved=played.line.achieved,
+                      sent=AudioFile(path=path.name, sha256=sha256, rate_hz=played.line.rate_hz,
+                                     frames_n=sent_n))
 
 
 def _played_turn(name: str, turn: TurnAudio, onset_n: int) -> PlayedTurn:

@@ -53,6 +53,8 @@ class RunInfo(BaseModel):
     bounds: dict[str, float]
     vad: dict[str, Any]
     software: dict[str, str]
+    conditions: dict[str, dict[str, Any]] = {}
+    """Line conditions by kind, in the order in which they act; none in runs of before."""
 
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
@@ -133,6 +135,9 @@ class RunFolder:
     def arrivals_path(self, case_id: str, trial: int) -> Path:
         return self.rec_dir / f"{case_id}.t{trial}.arrivals.flac"
 
+    def sent_path(self, case_id: str, trial: int) -> Path:
+        return self.rec_dir / f"{case_id}.t{trial}.sent.flac"
+
     def exists(self) -> bool:
         return self.info_path.exists()
 
@@ -190,6 +195,9 @@ class RunFolder:
         if named != own[: len(named)]:
             raise InputError.expected(f"recordings {', '.join(own)}", got=", ".join(named),
                                       where=path)
+        sent = self.sent_path(case_id, trial).name
+        if record.line is not None and record.line.sent.path != sent:
+            raise InputError.expected(f"recording {sent}", got=record.line.sent.path, where=path)
         return record
 
 

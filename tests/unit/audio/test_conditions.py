@@ -18,7 +18,7 @@ from audio.errors import InputError
 from audio.files import write_wav_pcm16
 from audio.g711 import decode_pcm16, encode_pcm16
 from audio.narrowband import BAND_SHIFT_MS, LineStream
-from audio.noise import SPECTRAL_KINDS, spectral_loop
+from audio.noise import SPECTRAL_KINDS, at_unit_level, spectral_loop
 from audio.packets import GilbertElliott, PacketStream
 from audio.resample import resample
 
@@ -67,7 +67,7 @@ def test_the_snr_is_the_one_asked_for(kind: str, rate_hz: int) -> None:
     samples = np.concatenate((speech(rate_hz, 9.0), np.zeros(5 * rate_hz, dtype=np.float32)))
     given = active_level(samples, rate_hz)
     assert given is not None
-    voices = [speech(rate_hz, s) for s in (2.0, 3.0, 5.0)]
+    voices = [at_unit_level(speech(rate_hz, s), rate_hz) for s in (2.0, 3.0, 5.0)]
     for snr_db in (-5, 15, 40):
         noise = whole(f"noise={kind}:{snr_db}", samples, rate_hz,
                       voices=lambda: voices) - samples
