@@ -56,8 +56,10 @@ class Hosted:
     settings: tuple[Setting, ...]
     path: Callable[[Settings], str]
     """What is added to the address."""
-    wire: Callable[[Settings, str], Wire]
+    wire: Callable[[Settings, str], Wire] | None = None
     """The protocol of one session, from settings and system prompt."""
+    wire_of_case: Callable[[Settings, SessionConfig], Wire] | None = None
+    """In its place, where a session depends on the case."""
     names: tuple[str, ...] = ("model", "voice")
     """Settings that must be names."""
     rates: tuple[str, ...] = ()
@@ -65,6 +67,8 @@ class Hosted:
     address: Callable[[Settings, str], str] = base_address
     """Where it is, from settings and the adapter's name; raises `InputError` for an address that
     must not be used. Asked when the adapter is built, and for each session."""
+    check: Callable[[Settings, str], None] | None = None
+    """Raises `InputError` for settings that cannot be, from settings and the adapter's name."""
 
     def spec(self) -> AdapterSpec:
         """The declaration, with capabilities as of the default settings."""
@@ -73,13 +77,20 @@ class Hosted:
                            lambda settings: HostedAdapter(self, settings), self.settings,
                            self.key.missing)
 
+    def session_wire(self, settings: Settings, config: SessionConfig) -> Wire:
+        """The protocol of one session."""
+        if self.wire_of_case is not None:
+            return self.wire_of_case(settings, config)
+        assert self.wire is not None, self.name
+        return self.wire(settings, config.system_prompt)
+
 
 class HostedAdapter:
     """Opens one fresh session a case."""
 
     def __init__(self, hosted: Hosted, settings: Settings) -> None:
-        """Raises `InputError` for an address that the key must not be sent to, an empty name, or a
-        rate that 20 ms are not a whole number of samples of."""
+        """Raises `InputError` for an address that the key must not be sent to, an empty name, a
+        rate that 20 ms are not a whole number of samples of, or what `check` refuses."""
         self._hosted = hosted
         self._settings = dict(settings)
         hosted.address(self._settings, hosted.name)
@@ -91,6 +102,8 @@ class HostedAdapter:
             if settings[name] % FRAMES_PER_S:
                 raise InputError.expected(f"a multiple of {FRAMES_PER_S}", got=str(settings[name]),
                                           where=self._where(name))
+        if hosted.check is not None:
+            hosted.check(self._settings, hosted.name)
 
     def _where(self, setting: str) -> str:
         return f"--set {setting} (adapter {self._hosted.name})"
@@ -122,7 +135,7 @@ class HostedAdapter:
             headers=headers, secrets=secrets,
             open_timeout_s=settings["open_timeout_s"],
             ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])
-        return open_session(peer, self._hosted.wire(settings, config.system_prompt), clock)
+        return open_session(peer, self._hosted.session_wire(settings, config), clock)
 
 
 def _package_version() -> str:

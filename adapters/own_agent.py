@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from adapters.base import Capabilities
+from adapters.base import Capabilities, SessionConfig
 from adapters.hosted import Hosted, Settings, connection_settings
 from adapters.peer import Key
 from adapters.spec import Setting
@@ -64,12 +64,14 @@ def address(settings: Settings, adapter: str, *, secure: str = "wss", plain: str
 
 def own_agent(
     name: str, summary: str, revision: str, *, default_url: str, settings: tuple[Setting, ...],
-    capabilities: Callable[[Settings], Capabilities], wire: Callable[[Settings, str], Wire],
-    gate: str, rates: tuple[str, ...] = (),
+    capabilities: Callable[[Settings], Capabilities],
+    wire: Callable[[Settings, SessionConfig], Wire], gate: str, rates: tuple[str, ...] = (),
+    check: Callable[[Settings, str], None] | None = None,
 ) -> Hosted:
-    """An agent that is reached over a WebSocket; `gate` is the event that makes a session ready."""
+    """An agent that is reached over a WebSocket; `gate` is what makes a session ready."""
     return Hosted(
         name=name, summary=summary, revision=revision, key=KEY, capabilities=capabilities,
         settings=(*address_settings(default_url), *settings, FULL_DUPLEX,
                   *connection_settings(gate)),
-        path=lambda _: "", wire=wire, names=(), rates=rates, address=address)
+        path=lambda _: "", wire_of_case=wire, names=(), rates=rates, address=address,
+        check=check)

@@ -31,6 +31,7 @@ _WHERE: dict[str, str] = {
     "gpt_live": "adapters.gpt_live:GPT_LIVE",
     "gemini_live": "adapters.gemini_live:GEMINI_LIVE",
     "sound_card": "adapters.sound_card.adapter:SOUND_CARD",
+    "twilio": "adapters.twilio:TWILIO",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

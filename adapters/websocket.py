@@ -26,11 +26,20 @@ from websockets.frames import Close
 
 from adapters.base import AgentEvent, Clock, Fault, StateChanged
 from adapters.peer import Peer, Redactor, is_loopback
-from adapters.wire.base import CloseCause, ExplainingWire, LingeringWire, Message, Wire
+from adapters.wire.base import (
+    CloseCause,
+    ExplainingWire,
+    FramedWire,
+    LingeringWire,
+    Message,
+    Output,
+    TimedWire,
+    Wire,
+)
 from adapters.wire.payload import excerpt
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
-from audio.timebase import NS_PER_MS
+from audio.timebase import NS_PER_MS, NS_PER_S
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Longest message taken. The largest that OpenAI documents is 15 MiB (an append)."""
@@ -122,12 +131,14 @@ class WebSocketSession:
         self._wire = wire
         self._clock = clock
         self._redact = redact
-        self._incoming: deque[tuple[int, bytes] | AgentEvent] = deque()
+        self._incoming: deque[tuple[int, Message] | AgentEvent] = deque()
         self._incoming_bytes = 0
         self._news = asyncio.Event()
         self._outgoing: deque[_Outgoing] = deque()
         self._unsent_frames = 0
         self._to_write = asyncio.Event()
+        self._taken = asyncio.Event()
+        """Something that came was taken: what a timed wire has to say next may have changed."""
         self._failure: str | None = None
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -214,7 +225,8 @@ class WebSocketSession:
                 while self._incoming:
                     self._take(self._incoming.popleft())
                 while not wire.over:
-                    self._wire.receive(await self._socket.recv(decode=False), self._clock.now_ns())
+                    received = await _received(self._socket, self._wire)
+                    _decode(self._wire, received, self._clock.now_ns())
         except (TimeoutError, ConnectionClosed):
             pass
 
@@ -230,13 +242,16 @@ class WebSocketSession:
         """Begin to move messages; `early` is what the gate brought."""
         self._incoming.extend(early)
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        if isinstance(self._wire, TimedWire):
+            self._tasks.append(asyncio.create_task(self._tick(self._wire)))
 
-    def _take(self, item: tuple[int, bytes] | AgentEvent) -> tuple[AgentEvent, ...]:
+    def _take(self, item: tuple[int, Message] | AgentEvent) -> tuple[AgentEvent, ...]:
+        self._taken.set()
         if not isinstance(item, tuple):
             return (item,)
         t_ns, data = item
         self._incoming_bytes -= len(data)
-        output = self._wire.receive(data, t_ns)
+        output = _decode(self._wire, data, t_ns)
         for message in output.messages:
             self._queue(message)
         return output.events
@@ -269,7 +284,7 @@ class WebSocketSession:
         turn_ns = self._clock.now_ns() + SLICE_NS
         while True:
             try:
-                data = await self._socket.recv(decode=False)
+                data = await _received(self._socket, self._wire)
             except ConnectionClosed as error:
                 self._explain(error)
                 return
@@ -311,6 +326,38 @@ class WebSocketSession:
                 behind = lag_ms > SEND_LAG_MS
             self._to_write.clear()
             await self._to_write.wait()
+
+
+    async def _tick(self, wire: TimedWire) -> None:
+        """Have the wire say what is due, when it is. What came before that is decoded first, by
+        whoever reads the events, and the wire then says by itself what was due until then."""
+        while True:
+            self._taken.clear()
+            due_ns = wire.due_ns
+            if due_ns is None or self._incoming:
+                await self._taken.wait()
+                continue
+            left_ns = due_ns - self._clock.now_ns()
+            if left_ns <= 0:
+                for message in wire.tick(self._clock.now_ns()):
+                    self._queue(message)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_ns / NS_PER_S):
+                    await self._taken.wait()
+
+
+async def _received(socket: ClientConnection, wire: Wire) -> Message:
+    """The next message: as bytes, unless it was a text frame and the wire cares."""
+    return await socket.recv(decode=None if isinstance(wire, FramedWire) else False)
+
+
+def _decode(wire: Wire, message: Message, t_ns: int) -> Output:
+    if isinstance(message, str):
+        return wire.receive(message.encode(), t_ns)
+    if isinstance(wire, FramedWire):
+        return wire.receive_binary(message, t_ns)
+    return wire.receive(message, t_ns)
 
 
 @asynccontextmanager
@@ -392,7 +439,7 @@ async def _gate(
                 for message in wire.opening():
                     await socket.send(message)
             while not wire.ready:
-                output = wire.receive(await socket.recv(decode=False), 0)
+                output = _decode(wire, await _received(socket, wire), 0)
                 for event in output.events:
                     if isinstance(event, Fault) and event.severity == "infrastructure":
                         refused = InfrastructureError(

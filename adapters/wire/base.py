@@ -75,3 +75,30 @@ class ExplainingWire(Protocol):
     def closed(self, code: int, reason: str) -> CloseCause | None:
         """The cause, `None` where the code says all there is. 1006: there was no close frame."""
         ...
+
+
+@runtime_checkable
+class TimedWire(Protocol):
+    """A wire that owes its peer a message at a moment of its own, not in answer to anything.
+
+    `receive` must say by itself what was due before its message arrived: the driver calls `tick`
+    only when nothing that came before waits to be decoded, so that the order is that of arrival.
+    """
+
+    @property
+    def due_ns(self) -> int | None:
+        """When `tick` is wanted next, in nanoseconds of the session; `None`: not at all."""
+        ...
+
+    def tick(self, t_ns: int) -> tuple[Message, ...]:
+        """What is due at `t_ns`."""
+        ...
+
+
+@runtime_checkable
+class FramedWire(Protocol):
+    """A wire to which a binary frame means something else than a text frame."""
+
+    def receive_binary(self, data: bytes, t_ns: int) -> Output:
+        """One binary message that arrived at `t_ns`; text goes to `receive`."""
+        ...

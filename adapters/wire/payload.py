@@ -101,11 +101,30 @@ class BrokenAudioError(PayloadError):
     """Audio that cannot be decoded: what was said in it is lost."""
 
 
-class Pcm16Stream:
-    """Base64 PCM16, little endian, in pieces that may split a sample.
+def audio_bytes(text: object) -> bytes:
+    """Base64 audio, at least one byte.
 
-    Line breaks, missing padding and the alphabet of addresses (`-_`) are understood: decoders
-    differ in what they write, and none of that loses a sample.
+    Line breaks, missing padding and the alphabet of addresses (`-_`) are understood: encoders
+    differ in what they write, and none of that loses a sample. Raises `BrokenAudioError` for what
+    cannot be decoded, `PayloadError` for a piece without audio.
+    """
+    if text is None:
+        raise PayloadError("expected audio, got null")
+    if not isinstance(text, str):
+        raise BrokenAudioError(f"expected base64 text, got {type(text).__name__}")
+    bare = "".join(text.split()).translate(_ADDRESS_ALPHABET).rstrip("=")
+    try:
+        data = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BrokenAudioError(f"expected base64, got {len(text)} characters that are none: "
+                               f"{excerpt(str(error), 120)}") from None
+    if not data:
+        raise PayloadError("expected audio, got an empty piece")
+    return data
+
+
+class Pcm16Stream:
+    """PCM16, little endian, in pieces that may split a sample.
 
     A byte that is left over is carried to the next piece of the same `key` (a stream of audio).
     """
@@ -114,23 +133,14 @@ class Pcm16Stream:
         self._carried: dict[str, bytes] = {}
 
     def push(self, key: str, text: object) -> Float32:
-        """Decode one piece: float32 `(n,)`.
+        """Decode one piece in base64: float32 `(n,)`.
 
-        Raises `BrokenAudioError` for what cannot be decoded, `PayloadError` for a piece without
-        audio; the carried byte is kept.
+        Raises as `audio_bytes`; the carried byte is kept.
         """
-        if text is None:
-            raise PayloadError("expected audio, got null")
-        if not isinstance(text, str):
-            raise BrokenAudioError(f"expected base64 text, got {type(text).__name__}")
-        bare = "".join(text.split()).translate(_ADDRESS_ALPHABET).rstrip("=")
-        try:
-            data = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise BrokenAudioError(f"expected base64, got {len(text)} characters that are none: "
-                                   f"{excerpt(str(error), 120)}") from None
-        if not data:
-            raise PayloadError("expected audio, got an empty piece")
+        return self.push_bytes(key, audio_bytes(text))
+
+    def push_bytes(self, key: str, data: bytes) -> Float32:
+        """Take one piece as it is: float32 `(n,)`."""
         data = self._carried.pop(key, b"") + data
         if len(data) % 2:
             self._carried[key] = data[-1:]
