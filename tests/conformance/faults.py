@@ -214,6 +214,8 @@ class Subject:
         turn1_reply_s=3.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
         onset_s=1.0, after_window_s=0.35))
     same: Literal["responses", "speech"] = "responses"
+    words: bool = True
+    """Whether the system gives its words: READBACK of one that does not is unscored."""
     piece_s: float = 0.0
     """Length of the pieces that a stream comes in: its sounds are heard on that grid."""
 

@@ -255,10 +255,10 @@ def bare(pcm: bytes) -> bytes:
     return samples[loud[0]:loud[-1] + 1].tobytes()
 
 
-def waited_as_it_should(reply: tuple[int, bytes], turn2_ns: int) -> bool:
+def waited_as_it_should(reply: tuple[int, bytes], turn2_ns: int, rate_hz: int = RATE_HZ) -> bool:
     """Whether turn 2 began after a second of silence, as the rig hears it."""
     onset_ns, pcm = reply
-    return 1_000_000_000 < turn2_ns - (onset_ns + n_to_ns(len(pcm) // 2, RATE_HZ)) < 1_600_000_000
+    return 1_000_000_000 < turn2_ns - (onset_ns + n_to_ns(len(pcm) // 2, rate_hz)) < 1_600_000_000
 
 
 def met(suite: Suite, name: str) -> tuple[Result, Conversation]:
@@ -284,16 +284,17 @@ def assert_same_responses(result: Result, calm: Result) -> None:
                ) < result.tolerance_ns(calm)
 
 
-def assert_same_speech(result: Result, calm: Result, later_s: float) -> None:
+def assert_same_speech(result: Result, calm: Result, later_s: float,
+                       rate_hz: int = RATE_HZ) -> None:
     """The model is heard to say the same in a stream without responses, and when it did."""
-    mine, theirs = spoken(result), spoken(calm)
+    mine, theirs = spoken(result, rate_hz), spoken(calm, rate_hz)
     assert [pcm for _, pcm in mine] == [pcm for _, pcm in theirs]
     # A sound is heard when its piece is whole: up to the length of one later.
     tolerance_ns = result.tolerance_ns(calm) + s_to_ns(later_s)
     assert abs(mine[0][0] - theirs[0][0]) < tolerance_ns
     # Where its silence begins is the detector's to say, and may be a syllable apart.
     turn2_ns, calm_turn2_ns = (n_to_ns(r.played.turn2_onset_n, RATE_HZ) for r in (result, calm))
-    assert waited_as_it_should(mine[0], turn2_ns)
+    assert waited_as_it_should(mine[0], turn2_ns, rate_hz)
     assert abs(mine[1][0] - turn2_ns - (theirs[1][0] - calm_turn2_ns)) < tolerance_ns
     assert result.text == calm.text
 
