@@ -41,7 +41,7 @@ AIMOCK := $(AIMOCK_DIR)/node_modules/@copilotkit/aimock/dist/cli.js
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install install-dev install-parity run test test-slow test-all test-parity test-peers \
-	check bench docs clean
+	check faults bench docs clean
 
 help:
 	@echo "make run          install, then play the demo and write its report"
@@ -51,6 +51,7 @@ help:
 	@echo "make test-parity  tests against torch and the official VAD package, in $(PARITY_VENV)"
 	@echo "make test-peers   tests against clients and servers of others, in $(PARITY_VENV), $(S2S_VENV), $(PIPECAT_VENV)"
 	@echo "make check        ruff, mypy --strict, import rules"
+	@echo "make faults       every fault of every adapter: prints the table, writes docs/faults.md"
 	@echo "make bench        benchmarks, one table"
 	@echo "make docs         run the commands that the documents show"
 	@echo "make clean        remove the environments, caches and build output"
@@ -124,6 +125,10 @@ check: $(DEV)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+
+# Real sessions in real time, half a minute an adapter; numbers are of this machine.
+faults: $(DEV)
+	$(BIN)/python tests/conformance/fault_table.py
 
 # bench_vad needs torch as well: $(PARITY_BIN)/python bench/run.py --only vad, after install-parity.
 bench: $(DEV)
