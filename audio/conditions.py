@@ -124,7 +124,7 @@ class Arg:
                                       where=where)
 
 
-SEED = Arg("seed", "another one gives other random numbers", 0, 2**32 - 1, whole=True)
+SEED = Arg("seed", "another one gives other random numbers", 0, 999_999, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ round is exactly 1 (0 dBov), so that a gain sets its level.
             of Brownian noise, near the inside of a driving car. Corner and slope are ours
     hum50   mains of 50 Hz with its harmonics up to the 7th, each at 1/h of the first in amplitude
     hum60   the same at 60 Hz (harmonics: ours)
-    babble  several talkers at once, each at the same active speech level (ITU-T P.56)
+    babble  several talkers at once, each at the same active speech level (ITU-T P.56); slow swells
+            are evened out
 
 The spectral kinds have exactly their spectrum: every line has its fixed power and a random phase,
 so that short stretches are Gaussian as a sum of many lines is.
@@ -38,6 +39,8 @@ TALKERS_N = 8
 """Ours. With eight no single talker can be followed: the masking of speech by n talkers levels off
 between 6 and 8 (Simpson and Cooke, JASA 118, 2005)."""
 EDGE_FADE_S = 0.01
+EVEN_S = 3.0
+"""Ours: longer than a word, shorter than a session."""
 
 SpectralKind = Literal["white", "pink", "car", "hum50", "hum60"]
 SPECTRAL_KINDS: tuple[SpectralKind, ...] = ("white", "pink", "car", "hum50", "hum60")
@@ -100,7 +103,18 @@ def babble_loop(sources: Sequence[Float32], rate_hz: int, seed: int,
                 piece = voice[first - said_n : last - said_n].astype(np.float64)
                 out[first:last] += _faded(piece, rate_hz)
             said_n += len(voice)
-    return unit_power(out)
+    return unit_power(_evened(out, rate_hz))
+
+
+def _evened(loop: NDArray[np.float64], rate_hz: int) -> NDArray[np.float64]:
+    """Without slow swells: the power under a window of `EVEN_S` (Hann, around the loop) is even, so
+    that a part of a loop has the level of the whole. Words and syllables keep their shape."""
+    n = s_to_n(EVEN_S, rate_hz)
+    window = np.zeros(len(loop))
+    window[:n] = np.hanning(n)
+    window = np.roll(window / window.sum(), -(n // 2))
+    power = np.fft.irfft(np.fft.rfft(loop**2) * np.fft.rfft(window), len(loop))
+    return np.asarray(loop / np.sqrt(np.maximum(power, 1e-4 * power.max())))
 
 
 def _shuffled(n: int, rng: Generator) -> list[int]:

@@ -36,6 +36,7 @@ _COMMANDS = {
                                           "the truth?"),
     "cascade": ("rig.commands.cascade", "Serve the built-in voice agent to any client, on this "
                                         "machine."),
+    "conditions": ("rig.commands.conditions", "List the line conditions of a run, or hear them."),
     "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
                                           "settings."),
     "prices": ("rig.commands.prices", "List what sessions cost, as far as it is known."),

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from audio.errors import InputError
 from audio.files import atomic_write_text
+from rig.sent import condition_texts
 from rig.store import RunFolder, RunInfo
 from rig.stored import require_fresh
 from rig.tables import changed_settings
@@ -110,6 +111,7 @@ def _fingerprint(info: RunInfo | None, scores: dict[str, Any]) -> list[tuple[str
                   ("suite audio", info.suite_audio_sha256),
                   ("adapter", f"{info.adapter.name} {info.adapter.version}"),
                   ("clock", info.clock)]
+        facts += [("condition", text) for text in condition_texts(info.conditions)]
         facts += [(f"adapter {key}", str(value)) for key, value in info.adapter.settings.items()]
         facts += list(info.software.items())
     return facts

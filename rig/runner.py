@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from adapters import registry
 from adapters.base import Adapter, CaseHint, SessionConfig
+from audio.conditions import AnyCondition
 from audio.errors import InfrastructureError, InputError
 from audio.files import read_channel
 from audio.vad import VadSettings
@@ -29,6 +31,13 @@ from rig.live import LiveDetection
 from rig.orchestrator import play
 from rig.recorder import adapter_facts, write_session
 from rig.schedule import Bounds, Plan
+from rig.sent import (
+    LineUser,
+    check_conditions,
+    conditions_facts,
+    needs_voices,
+    other_voices,
+)
 from rig.store import (
     FolderLock,
     RunFolder,
@@ -67,6 +76,7 @@ class RunRequest:
     resume: bool = False
     bounds: Bounds = field(default_factory=Bounds)
     vad: VadSettings = field(default_factory=VadSettings)
+    conditions: tuple[AnyCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,9 @@ class Job:
     clock: ClockKind
     bounds: Bounds
     vad: VadSettings
+    conditions: tuple[AnyCondition, ...] = ()
+    voices: tuple[Path, ...] = ()
+    """Of other people, for babble."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -164,14 +177,18 @@ async def play_job_async(job: Job, live: LiveDetection | None = None,
     started = utc_now()
     adapter = registry.create(job.adapter, job.settings)
     case = job.case
-    plan = job_plan(job) if job.clock == "virtual" else await asyncio.to_thread(job_plan, job)
+    here = job.clock == "virtual"
+    plan = job_plan(job) if here else await asyncio.to_thread(job_plan, job)
+    line = (job_line(job, plan, adapter) if here
+            else await asyncio.to_thread(job_line, job, plan, adapter))
     seed = session_seed(case.case_id, job.trial)
     config = SessionConfig(case_id=case.case_id, trial=job.trial,
                            system_prompt=case.system_prompt, seed=seed,
                            settings=adapter.settings,
                            hint=_hint(case) if adapter.capabilities.wants_hint else None)
     try:
-        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live)
+        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live,
+                            line=line)
     except InfrastructureError as error:
         return Outcome("infra_error", str(error), started, utc_now(), error.retry_after_s,
                        error.hopeless)
@@ -198,6 +215,14 @@ def job_plan(job: Job) -> Plan:
     )
 
 
+def job_line(job: Job, plan: Plan, adapter: Adapter) -> LineUser | None:
+    """The user's side behind line conditions, for one session; `None` without any."""
+    if not job.conditions:
+        return None
+    return LineUser(job.conditions, plan, adapter.capabilities, job.case.case_id, job.trial,
+                    job.voices)
+
+
 def _hint(case: Case) -> CaseHint:
     return CaseHint(expected_action=case.expected_action, window_start_s=case.window.start_s,
                     window_end_s=case.window.end_s, user_offset_s=case.user_offset_s,
@@ -216,7 +241,16 @@ def run_info(request: RunRequest, suite: SuiteInfo, streams: Mapping[str, Stream
         suite_audio_sha256=_sha256(audio), adapter=adapter_facts(adapter), clock=clock,
         trials=request.trials, n_cases=len(request.cases),
         cases_sha256=_sha256(cases_text(request.cases)),
-        bounds=asdict(request.bounds), vad=request.vad.facts(), software=software_versions())
+        bounds=asdict(request.bounds), vad=request.vad.facts(), software=software_versions(),
+        conditions=_conditions(request, streams))
+
+
+def _conditions(request: RunRequest, streams: Mapping[str, Stream]) -> dict[str, dict[str, Any]]:
+    facts = conditions_facts(request.conditions)
+    if needs_voices(request.conditions):
+        voices = dumps([[s, streams[s].turn2.audio_sha256] for s in sorted(streams)])
+        facts["noise"]["voices_sha256"] = _sha256(voices)
+    return facts
 
 
 def _sha256(text: str) -> str:
@@ -233,18 +267,26 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
     if not request.cases:
         raise InputError("no case is left to play; loosen --level or --filter")
     built = load_built(request.suite_dir)
-    built.verify_audio({c.stream_id for c in request.cases})
+    babbles = needs_voices(request.conditions)
+    built.verify_audio(None if babbles else {c.stream_id for c in request.cases})
     adapter = registry.create(request.adapter, request.settings)
     clock = choose_clock(adapter, request.clock)
+    check_conditions(request.conditions, adapter.capabilities, len(built.streams))
     info = run_info(request, built.info, built.streams, adapter, clock)
     _check_folder(request, info)
     make_folder(request.run.path)
     # Looked at again under the lock: another rig may have come first.
     with FolderLock(request.run.path), _opened(request, info) as ledger:
         settled = finished(ledger.attempts)
+
+        def voices(case: Case, trial: int) -> tuple[Path, ...]:
+            return other_voices(request.suite_dir, built.streams, case.stream_id, case.case_id,
+                                trial) if babbles else ()
+
         jobs = [
             Job(case, built.streams[case.stream_id], trial, request.suite_dir, request.run,
-                request.adapter, request.settings, clock, request.bounds, request.vad)
+                request.adapter, request.settings, clock, request.bounds, request.vad,
+                request.conditions, voices(case, trial))
             for trial in range(1, request.trials + 1) for case in request.cases
         ]
         todo = [job for job in jobs if not _is_settled(job, settled)]

@@ -19,6 +19,7 @@ from rig.scoring import (
     timeline_row,
     verdict_of,
 )
+from rig.sent import condition_texts
 from rig.store import RunFolder
 from sweeps.aggregate import Row, ias, latency
 from verifiers.decide import decide_alternates, measured
@@ -45,6 +46,7 @@ def decide_all(rows: Iterable[Measured], thresholds: Thresholds, playout: Policy
 def scores_document(
     scored: Sequence[Scored], *, thresholds: Thresholds, vad: VadSettings, playout: Policy,
     differences: Sequence[dict[str, Any]] = (), attempts: dict[str, int] | None = None,
+    conditions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The contract's `scores.json`, and what else a reader needs to trust it."""
     rows = [_aggregate_row(s) for s in scored]
@@ -58,6 +60,7 @@ def scores_document(
         "playout": playout,
         "playout_differences": list(differences),
         "attempts": attempts or {},
+        "conditions": list(conditions),
         "thresholds": asdict(thresholds),
         "vad": vad.facts(),
     }
@@ -120,7 +123,8 @@ def write_scores(run: RunFolder, rows: Sequence[Measured], thresholds: Threshold
     scored = decide_all(rows, thresholds, playout)
     document = scores_document(
         scored, thresholds=thresholds, vad=vad, playout=playout,
-        differences=playout_differences(rows, thresholds), attempts=attempt_counts(run))
+        differences=playout_differences(rows, thresholds), attempts=attempt_counts(run),
+        conditions=condition_texts(run.read_info().conditions))
     atomic_write_text(run.measurements_path, measurement_lines(rows, vad))
     atomic_write_text(run.scores_path, dumps(document) + "\n")
     return document

@@ -191,7 +191,8 @@ def conditions_facts(conditions: Sequence[AnyCondition]) -> dict[str, dict[str, 
         text = condition.text
         if isinstance(condition, Noise) and condition.file:
             text = text.replace(condition.file, str(facts["file"]), 1)
-        out[str(facts.pop("kind"))] = {"text": text, **facts}
+        kind = str(facts.pop("kind"))
+        out[kind] = {"text": text, **facts}
     return out
 
 

@@ -47,6 +47,8 @@ def print_scores(output: Output, name: str, scores: Mapping[str, Any]) -> None:
         [["ias_core (LISTEN READBACK TAKE_TURN YIELD)",
           *(rate_text(ias["core"].get(level)) for level in levels)],
          ["ias_all (nine actions)", *(rate_text(ias["all"].get(level)) for level in levels)]])
+    if scores.get("conditions"):
+        output.line(f"line conditions: {', '.join(scores['conditions'])}")
     if changed := changed_settings(scores):
         output.line(f"not the default settings: {changed}")
     output.table("by action, all levels but L4a", ["action", "IAS"],

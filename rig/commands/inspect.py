@@ -16,6 +16,7 @@ from rig.playout import Policy
 from rig.report import timeline_of
 from rig.scores import decide_all, scores_document
 from rig.scoring import case_identity, measure_records, timeline_row
+from rig.sent import condition_texts
 from rig.settings import scoring_settings
 from rig.store import RunFolder
 from rig.timeline import ascii_lines
@@ -76,8 +77,14 @@ def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], 
         [e.name, f"{e.t_ns / 1e9:.3f}"] for e in record.events if e.kind == "user"])
     for name, alternate in found.get("alternates", {}).items():
         output.line(f"{name}: {alternate['outcome']}: {alternate['reason']}")
+    if record.line is not None:
+        output.line("line conditions: " + ", ".join(condition_texts(record.line.conditions)))
+        output.table("came to", ["what", "value"], list(record.line.achieved.items()))
     if found["flags"]:
         output.line("flags: " + ", ".join(found["flags"]))
     output.line(f"recording: {run.stereo_path(case_id, trial)}")
-    output.document({**found, **row, "attempts": [a.model_dump() for a in attempts]})
+    if record.line is not None:
+        output.line(f"sent to the system: {run.sent_path(case_id, trial)}")
+    output.document({**found, **row, "attempts": [a.model_dump() for a in attempts],
+                     "line": None if record.line is None else record.line.model_dump()})
     return 0

@@ -9,15 +9,27 @@ from typing import Any
 import click
 
 from adapters import registry
+from audio.condition_text import parse_all
 from audio.errors import InputError
 from probes.expand import select
 from probes.render import load_built
+from rig.commands.conditions import print_conditions
 from rig.console import Output
 from rig.ledger import Attempt
 from rig.runner import RunRequest, choose_clock, plan_minutes, run
 from rig.schedule import Bounds
+from rig.sent import check_conditions, condition_texts, conditions_facts
 from rig.settings import default_jobs, key_values
 from rig.store import RunFolder
+
+
+def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ...],
+          ) -> tuple[str, ...]:
+    """`--condition help` lists them and ends."""
+    if "help" in given:
+        print_conditions(Output())
+        context.exit(0)
+    return given
 
 
 @click.command("run")
@@ -26,6 +38,9 @@ from rig.store import RunFolder
               "adapters`.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the "
               "adapter; may be repeated.")
+@click.option("--condition", "conditions", multiple=True, metavar="KIND=VALUE", callback=_help,
+              is_eager=True, help="What the line does to the user's audio, for instance "
+              "noise=babble:15,line=ulaw; may be repeated; help lists them.")
 @click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Only this conditioning "
               "level (L0 L1 L2 L3 L4a L4b); may be repeated.")
 @click.option("--filter", "filter_expr", metavar="EXPR", help="Only matching cases, for instance "
@@ -47,7 +62,7 @@ from rig.store import RunFolder
 def command(
     suite_dir: Path, adapter: str, settings: tuple[str, ...], levels: tuple[str, ...],
     filter_expr: str | None, trials: int, jobs: int | None, clock: Any, retries: int,
-    out: Path | None, resume: bool, dry_run: bool, as_json: bool,
+    out: Path | None, resume: bool, dry_run: bool, as_json: bool, conditions: tuple[str, ...],
 ) -> int:
     """Play the cases of a built suite against a system and record both sides.
 
@@ -55,13 +70,16 @@ def command(
     Example:
       rig run suite --adapter silent --level L2 --out runs/silent
       rig run suite --adapter long_endpoint --set endpoint_s=0.8 --dry-run
+      rig run suite --adapter silent --condition noise=babble:15,line=ulaw --out runs/noisy
     """
     output = Output(as_json=as_json)
+    line = parse_all(conditions)
     built = load_built(suite_dir)
     cases = select(built.cases, levels, filter_expr)
     values = key_values(settings, "--set")
     system = registry.create(adapter, values, to_play=not dry_run)
     kind = choose_clock(system, clock)
+    check_conditions(line, system.capabilities, len(built.streams))
     bounds = Bounds()
     if not cases:
         raise InputError("--level/--filter: expected at least one case to play, got none of "
@@ -75,7 +93,10 @@ def command(
             "cost_reason": ("nothing leaves the machine" if kind == "virtual"
                             else "no price is known for this system"),
         }
-        output.table("dry run: nothing was played", ["what", "value"], list(plan.items()))
+        texts = condition_texts(conditions_facts(line))
+        output.table("dry run: nothing was played", ["what", "value"],
+                     [*plan.items(), *(("condition", text) for text in texts)])
+        plan["conditions"] = texts
         missing = registry.spec(adapter).missing()
         if missing is not None:
             output.note(f"before this can be played: {missing}")
@@ -86,7 +107,8 @@ def command(
     folder = RunFolder(out if out is not None else Path("runs") / adapter)
     request = RunRequest(
         suite_dir=suite_dir, run=folder, adapter=adapter, settings=values, cases=tuple(cases),
-        trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds)
+        trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds,
+        conditions=line)
     attempts: Counter[str] = Counter()
     with output.progress(f"run {adapter}", len(cases) * trials) as progress:
 

@@ -73,9 +73,7 @@ def test_the_snr_is_the_one_asked_for(kind: str, rate_hz: int) -> None:
                       voices=lambda: voices) - samples
         power = rms_dbov(noise)
         assert power is not None
-        # Babble swells and falls with its words, so 14 s of a loop of 20 s are not the loop.
-        tolerance = 0.5 if kind == "babble" else 0.1
-        assert given.level_dbov - power == pytest.approx(snr_db, abs=tolerance)
+        assert given.level_dbov - power == pytest.approx(snr_db, abs=0.1)
 
 
 def test_a_whole_loop_of_babble_has_exactly_its_level() -> None:
