@@ -19,6 +19,7 @@ from rig.handover import SessionWriter
 from rig.orchestrator import Played
 from rig.record import AudioEvent, StateEvent
 from rig.recorder import adapter_facts, write_session
+from rig.sent import LineFacts
 from rig.store import RunFolder
 
 CASE = "R1-C1-1-L2"
@@ -36,7 +37,9 @@ def session(chunks: int, states: int) -> Played:
     return Played(user=rng.uniform(-0.5, 0.5, n).astype(np.float32), events=events,
                   received=received, flags={"forced"}, turn1_end_n=RATE, turn2_onset_n=5 * RATE,
                   turn2_end_n=11 * RATE, model_onset_ns=3, late_ns=[1] * (n // 480),
-                  wake_ns=[1] * (n // 480), ready_ns=7, origin_ns=9, detection_behind_ns=11)
+                  wake_ns=[1] * (n // 480), ready_ns=7, origin_ns=9, detection_behind_ns=11,
+                  sent=[c[:160] for c in received],
+                  line=LineFacts(8_000, {"loss": {"text": "loss=3"}}, {"lost": chunks}))
 
 
 @pytest.mark.parametrize(("chunks", "states"), [(0, 0), (1, 0), (0, 1), (200, 200), (411, 203)])
@@ -44,13 +47,15 @@ def test_a_session_comes_out_as_it_went_in(chunks: int, states: int) -> None:
     before = session(chunks, states)
     after = handover._joined(list(handover._pieces(before)))
     for field in fields(Played):
-        if field.name in ("user", "received"):
+        if field.name in ("user", "received", "sent"):
             continue
         assert getattr(after, field.name) == getattr(before, field.name), field.name
     np.testing.assert_array_equal(after.user, before.user)
     empty = [np.zeros(0, np.float32)]
     np.testing.assert_array_equal(np.concatenate(empty + after.received),
                                   np.concatenate(empty + before.received))
+    np.testing.assert_array_equal(np.concatenate(empty + after.sent),
+                                  np.concatenate(empty + before.sent))
 
 
 def write_elsewhere(played: Played, *args: Any) -> Any:
