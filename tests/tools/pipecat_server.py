@@ -4,8 +4,8 @@
 
 Run by the Python of an environment of its own, which holds pipecat-ai 1.14.0: `make test-peers`
 makes it. Transport, serializer, RTVI, voice activity detection (its Silero), turns, interruptions,
-pacing and the handling of a voice's text are theirs. Ours is what a recogniser, a language model and
-a voice would say. The first part of the path says what the agent is like:
+pacing and the handling of a voice's text are theirs. Ours is what a recogniser, a language model
+and a voice would say. The path says what the agent is like:
 
     words       its voice tells when it says each word
     sentences   its voice tells nothing: sentences are reported when they have been said
@@ -30,6 +30,7 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, WebSocket
+from google.protobuf.message import DecodeError
 from loguru import logger
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.frames.frames import (
@@ -74,7 +75,7 @@ class Diary(ProtobufFrameSerializer):
         self.messages: list[dict] = []
 
     async def serialize(self, frame):
-        now_ns = time.perf_counter_ns()
+        now_ns = time.perf_counter_ns()  # noqa: TID251  shared by the processes of a machine
         if isinstance(frame, OutputAudioRawFrame):
             self.audio.append((now_ns, len(frame.audio) // 2))
         elif isinstance(frame, InterruptionFrame):
@@ -165,15 +166,16 @@ async def converse(kind: str, websocket: WebSocket, folder: Path) -> None:
     runner = WorkerRunner(handle_sigint=False)
     await runner.add_workers(worker)
     await runner.run()
-    print(json.dumps({"kind": kind, "audio": diary.audio, "heard_n": diary.heard_n,
-                      "interruptions": diary.interruptions, "messages": diary.messages}), flush=True)
+    print(json.dumps({
+        "kind": kind, "audio": diary.audio, "heard_n": diary.heard_n,
+        "interruptions": diary.interruptions, "messages": diary.messages}), flush=True)
 
 
 def decoded(data: bytes) -> object:
     """What the generated classes make of a message."""
     try:
         frame = frames_pb2.Frame.FromString(data)
-    except Exception:
+    except DecodeError:
         return "refused"
     kind = frame.WhichOneof("frame")
     if kind is None:
