@@ -30,6 +30,7 @@ _WHERE: dict[str, str] = {
     "stepfun": "adapters.stepfun:STEPFUN",
     "gpt_live": "adapters.gpt_live:GPT_LIVE",
     "gemini_live": "adapters.gemini_live:GEMINI_LIVE",
+    "pipecat": "adapters.pipecat:PIPECAT",
     "sound_card": "adapters.sound_card.adapter:SOUND_CARD",
     "twilio": "adapters.twilio:TWILIO",
     "peer": "adapters.known_peer.adapter:PEER",
