@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Settings = dict[str, Any]
 FRAMES_PER_S = 50
+BYTES_PER_SAMPLE = 3
+"""User audio on the way: PCM16 in base64 within JSON has 2.8."""
 
 
 def connection_settings(gate: str) -> tuple[Setting, ...]:
@@ -134,7 +136,8 @@ class HostedAdapter:
             uri=f"{self._hosted.address(settings, self.name)}{self._hosted.path(settings)}",
             headers=headers, secrets=secrets,
             open_timeout_s=settings["open_timeout_s"],
-            ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"])
+            ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"],
+            unsent_bytes=min(64 * 1024, BYTES_PER_SAMPLE * self.capabilities.input_rate_hz))
         return open_session(peer, self._hosted.session_wire(settings, config), clock)
 
 

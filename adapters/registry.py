@@ -33,6 +33,7 @@ _WHERE: dict[str, str] = {
     "pipecat": "adapters.pipecat:PIPECAT",
     "sound_card": "adapters.sound_card.adapter:SOUND_CARD",
     "twilio": "adapters.twilio:TWILIO",
+    "raw_pcm": "adapters.raw_pcm:RAW_PCM",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

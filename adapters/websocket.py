@@ -60,9 +60,8 @@ SEND_WAIT_S = 0.015
 """A send waits so long for its frame to be handed to the socket, so that the timing certificate
 sees a slow network; the frame after it is due 20 ms later. Ours: the certificate's bound on p99."""
 LIBRARY_BUFFER_BYTES = 4_096
-SYSTEM_BUFFER_BYTES = 64 * 1024
 """Unsent bytes that are kept without making a sender wait: by the library three frames of audio, by
-this system about a second (the protocol needs 70 kB/s). The defaults hide half a minute. What the
+this system about a second (`Peer.unsent_bytes`). The defaults hide half a minute. What the
 peer's system takes for a peer that does not read cannot be seen from here: on one machine such a
 peer is noticed after about 5 s."""
 CLOSE_S = 2.0
@@ -395,7 +394,7 @@ async def _connect(peer: Peer, redact: Redactor) -> ClientConnection:
             open_timeout=peer.open_timeout_s, close_timeout=CLOSE_S, max_size=MAX_MESSAGE_BYTES,
             ping_interval=interval, ping_timeout=interval, write_limit=LIBRARY_BUFFER_BYTES)
         socket.transport.get_extra_info("socket").setsockopt(
-            sockets.SOL_SOCKET, sockets.SO_SNDBUF, SYSTEM_BUFFER_BYTES)
+            sockets.SOL_SOCKET, sockets.SO_SNDBUF, peer.unsent_bytes)
         return socket
     except TimeoutError:
         message = f"{where}: no WebSocket within {peer.open_timeout_s:g} s"

@@ -82,13 +82,18 @@ class EventStream:
 
     def receive(self, data: bytes, t_ns: int) -> Output:
         """One server event that arrived at `t_ns`."""
+        if self._begin(t_ns):
+            self._dispatch(data, t_ns)
+        return Output(tuple(self._events), tuple(self._messages))
+
+    def _begin(self, t_ns: int) -> bool:
+        """Count a message that came; whether there may be so many."""
         self._events, self._messages = [], []
         self._messages_n += 1
         if self._messages_n > MAX_MESSAGES:
             self._fail(t_ns, f"the server sent more than {MAX_MESSAGES} messages")
-        else:
-            self._dispatch(data, t_ns)
-        return Output(tuple(self._events), tuple(self._messages))
+            return False
+        return True
 
     def _handle(self, kind: str, event: dict[str, Any], t_ns: int) -> None:
         """Take one event of type `kind`, seen for the first time."""

@@ -225,6 +225,49 @@ class TwilioAgent(AgentConversation):
         await self.put({"event": "mark", "streamSid": self.sid, "mark": {"name": name}})
 
 
+class RawPcmAgent(AgentConversation):
+    """Behind a WebSocket with PCM16. Knows from its own clock how long it is heard."""
+
+    def __init__(self, socket: ServerConnection, scenario: AgentScenario) -> None:
+        super().__init__(socket, scenario)
+        self.hello: dict[str, Any] = {}
+        self._sent_n = 0
+        self._heard_until_ns = 0
+
+    async def take(self, message: str | bytes) -> None:
+        if isinstance(message, bytes):
+            await self.hear(np.frombuffer(message, dtype="<i2"))
+            return
+        event = json.loads(message)
+        self.messages.append(event)
+        if event["type"] == "hello":
+            self.hello = event
+            self.user_rate_hz = event["user_audio"]["rate_hz"]
+            self.rate_hz = event["agent_audio"]["rate_hz"]
+            if self.scenario.say_created:
+                await self.put({"type": "ready", **self.scenario.granted})
+
+    def playing(self) -> bool:
+        return super().playing() or self.now_ns() < self._heard_until_ns
+
+    async def put_audio(self, pcm: bytes) -> None:
+        n = len(pcm) // 2
+        self._sent_n += n
+        self._heard_until_ns = max(self.now_ns(), self._heard_until_ns) + n * 10**9 // self.rate_hz
+        for out in self._mangle(pcm) if self._mangle else (pcm,):
+            await self.raw(json.dumps(out) if isinstance(out, dict) else out)
+
+    async def put_clear(self) -> None:
+        self._heard_until_ns = 0
+        await self.put({"type": "clear"})
+
+    async def put_words(self, text: str) -> None:
+        late = {}
+        if self.scenario.transcript_after_done:
+            late = {"audio_s": (self._sent_n - len(self.replies[-1]) // 2) / self.rate_hz}
+        await self.put({"type": "transcript", "text": text, **late})
+
+
 class AgentServer(RealtimeServer):
     """Serves scenarios by path, one kind of agent."""
 

@@ -89,6 +89,8 @@ class Shown:
     flush_ms: float | None
     flush_end_ms: float | None
     """From the flush point to the end of what is heard of the reply under `flush`."""
+    rate_hz: int
+    """Of the agent's audio: what is heard ends on one of its samples."""
 
 
 def _placed(arrivals: list[tuple[int, int]], rate_hz: int) -> np.ndarray:
@@ -144,7 +146,8 @@ def show(subject: Subject, folder: Path) -> Shown:
     return Shown(subject.adapter, len(came), sum(
         differing_samples(suite, seen) for seen in suite.seen.values()),
         _p95(lag_ns) / 1e6, _p95(np.abs(place_ns)) / 1e6,
-        _p95(np.array(calm.result.played.wake_ns)) / 1e6, flush_ms, flush_end_ms)
+        _p95(np.array(calm.result.played.wake_ns)) / 1e6, flush_ms, flush_end_ms,
+        output_rate_hz(calm.record))
 
 
 def _flush(suite: FaultSuite) -> tuple[float, float]:
