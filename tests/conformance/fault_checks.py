@@ -15,6 +15,8 @@ from verifiers.verdict import Verdict
 
 FRAME_S = 0.02
 DETECTOR_S = 0.032
+HOPELESS = {"wrong_key": True, "http_429": False, "close_1013_handshake": False}
+"""Whether `rig run` must take another try for useless."""
 LONGEST_S = 14.0
 """No session lasts longer: its schedule ends after 11.5 s at most, or its peer is given up."""
 
@@ -88,8 +90,8 @@ def check_infrastructure(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
         assert seen.outcome.retry_after_s == 7.0
     else:
         assert seen.outcome.retry_after_s is None
-    if fault.name in ("wrong_key", "http_429"):
-        assert seen.outcome.hopeless is (fault.name == "wrong_key")
+    if fault.name in HOPELESS:
+        assert seen.outcome.hopeless is HOPELESS[fault.name]
     if seen.play.hopeless is not None:
         assert seen.outcome.hopeless is seen.play.hopeless
 
@@ -127,10 +129,10 @@ def cell(suite: FaultSuite, name: str) -> str:
         return f"{seen.outcome.status}: {shortened(reason)}"
     if seen.outcome.status != "done":
         return f"{seen.outcome.status}: {shortened(seen.outcome.reason or '')}"
-    outcomes = "/".join(str(seen.verdicts[a].outcome) for a in seen.verdicts)
+    outcomes = "/".join(str(verdict.outcome) for verdict in seen.verdicts.values())
     if fault.group == "transparent":
-        return f"same: {outcomes}"
-    return f"{outcomes}; {', '.join(seen.record.flags) or 'no flag'}"
+        return "same verdict"
+    return f"scored {outcomes}: {', '.join(seen.record.flags) or 'no flag'}"
 
 
 def shortened(text: str, length: int = 44) -> str:

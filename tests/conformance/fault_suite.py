@@ -138,6 +138,7 @@ def judge(suite_seen: Iterable[Seen], run: RunFolder, case: Case, trials: dict[s
 
 async def _play_all(subject: Subject, plays: dict[str, Plays], folder: Path, at_once: int,
                     library_log: io.StringIO) -> FaultSuite:
+    folder.mkdir(parents=True, exist_ok=True)
     case, stream = make_case(folder)
     run = RunFolder(folder / "run")
     run.rec_dir.mkdir(parents=True)

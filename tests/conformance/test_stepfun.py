@@ -1,4 +1,5 @@
-"""The StepFun adapter against a loopback server of its dialect, with injected faults."""
+"""The StepFun adapter against a loopback server of its dialect: what a calm session holds, and what
+the model does. What may go wrong is in `faults_stepfun.py`."""
 
 from __future__ import annotations
 
@@ -7,16 +8,7 @@ from dataclasses import replace
 
 import pytest
 from beta_server import BetaConversation, BetaScenario
-from mangles import (
-    SplitSamples,
-    broken_pieces,
-    empty_pieces,
-    no_event_ids,
-    repeated,
-    unknown_events,
-    unreadable,
-)
-from realtime_server import RealtimeServer, close_with, drop, say, tone_pcm, words_of
+from realtime_server import RealtimeServer, tone_pcm, words_of
 from session_harness import (
     BOUNDS,
     KEY,
@@ -25,10 +17,7 @@ from session_harness import (
     SAMPLE_NS,
     Subject,
     Suite,
-    assert_ended,
     assert_no_key,
-    assert_no_websocket,
-    assert_transparent,
     met,
     played_suite,
 )
@@ -48,105 +37,11 @@ from rig.record import (
 SETTINGS = {"vad_silence_duration_ms": "200", "ready_timeout_s": "2", "open_timeout_s": "2"}
 
 
-def misnamed_updated(event: dict) -> list:
-    """As in a sample of the documents."""
-    return [{**event, "type": "session.created"} if event["type"] == "session.updated" else event]
-
-
-def misnamed_created(event: dict) -> list:
-    """As in a sample of the documents."""
-    return [{**event, "type": "response.done"} if event["type"] == "response.created" else event]
-
-
-def created_twice(event: dict) -> list:
-    if event["type"] != "session.created":
-        return [event]
-    return [event, {**event, "event_id": event["event_id"] + "b"}]
-
-
 def both_ends(event: dict) -> list:
     if event["type"] != "response.done" or event["response"]["status"] != "cancelled":
         return [event]
     return [{"type": "response.cancelled", "response_id": event["response"]["id"]}, event]
 
-
-def other_order(event: dict) -> list:
-    if event["type"] != "session.updated":
-        return [event]
-    return [{**event, "session": {**event["session"], "modalities": ["audio", "text"]}}]
-
-
-def missing_ends(event: dict) -> list:
-    return [] if event["type"] in ("response.content_part.done", "response.output_item.done",
-                                   "response.audio.done") else [event]
-
-
-TRANSPARENT: dict[str, tuple[BetaScenario, str | None]] = {
-    # name: what goes wrong, and the trace that it must leave in the log (None: none is needed)
-    "burst": (BetaScenario(pace_s=0.0, chunk_s=0.02), None),
-    "one_delta": (BetaScenario(chunk_s=60.0), None),
-    "trickle": (BetaScenario(pace_s=0.002, chunk_s=0.02), None),
-    "unknown_events": (BetaScenario(mangle=unknown_events), "unknown_event"),
-    "repeated_events": (BetaScenario(mangle=repeated), "repeated event skipped: response.done"),
-    "empty_pieces": (BetaScenario(mangle=empty_pieces), "audio delta skipped: expected "),
-    "unreadable": (BetaScenario(mangle=unreadable), "unreadable message skipped"),
-    "split_samples": (BetaScenario(make_mangle=SplitSamples), "splits a sample"),
-    "no_event_ids": (BetaScenario(mangle=no_event_ids), None),
-    "missing_ends": (BetaScenario(mangle=missing_ends), None),
-    "late_transcript": (BetaScenario(transcript_after_done=True), None),
-    "binary_frames": (BetaScenario(as_binary=True), None),
-    "misnamed_updated": (BetaScenario(mangle=misnamed_updated), None),
-    "misnamed_created": (BetaScenario(mangle=misnamed_created), None),
-    "created_twice": (BetaScenario(mangle=created_twice), None),
-    "other_order": (BetaScenario(mangle=other_order), None),
-}
-
-
-def error_event(kind: str, code: str, message: str) -> dict:
-    return {"type": "error", "event_id": "e9", "error": {
-        "type": kind, "code": code, "message": message}}
-
-
-INFRASTRUCTURE: dict[str, tuple[BetaScenario, str]] = {
-    "http_400": (BetaScenario(http=(400, {}, "no such model")),
-                 r"HTTP 400; bad request.*no such model"),
-    "http_401": (BetaScenario(http=(401, {}, '{"error": "wrong key $KEY"}')),
-                 r"HTTP 401; the key was refused; .*\[redacted\]"),
-    "http_429": (BetaScenario(http=(429, {"Retry-After": "7"}, "slow down")),
-                 r"HTTP 429; rate limit or quota; retry after 7 s; slow down"),
-    "no_created": (BetaScenario(say_created=False), r"connected, but not ready within 2 s"),
-    "no_updated": (BetaScenario(say_updated=False), r"connected, but not ready within 2 s"),
-    "wrong_voice": (BetaScenario(at_connect=say(
-                        error_event("invalid_request_error", "400", "voice not supported"))),
-                    r"not ready: error event: invalid_request_error: 400: voice not supported"),
-    "format": (BetaScenario(granted={"output_audio_format": "g711_ulaw"}),
-               r"another audio format: output_audio_format: g711_ulaw instead of pcm16"),
-    "voice": (BetaScenario(granted={"voice": "linjiajiejie"}),
-              r"did not apply .*voice: linjiajiejie instead of soft-spoken-gentleman"),
-    "vad_off": (BetaScenario(granted={"turn_detection": None}), r"turn detection is off"),
-    "gate_1011": (BetaScenario(at_connect=close_with(1011, "go away")),
-                  r"not ready: the server closed the connection: 1011 'go away'"),
-    "turn_1006": (BetaScenario(at_delta=(3, drop())), r"broke off without a close \(1006\)"),
-    "turn_1011": (BetaScenario(at_delta=(3, close_with(1011, "bye"))),
-                  r"the server closed the connection: 1011 'bye'"),
-    "done_1000": (BetaScenario(after_done=close_with(1000)),
-                  r"closed the connection: 1000 \(the server ended the session\)"),
-    "quota": (BetaScenario(at_delta=(2, say(error_event(
-                  "invalid_request_error", "insufficient_quota", "no money left")))),
-              r"insufficient_quota: no money left; retrying will not help$"),
-    "rate_limit": (BetaScenario(at_delta=(2, say(error_event(
-                       "invalid_request_error", "rate_limit_exceeded", "later")))),
-                   r"rate_limit_exceeded: later$"),
-    "key_in_error": (BetaScenario(at_delta=(2, say(error_event(
-                         "server_error", "internal", f"your header was Bearer {KEY}")))),
-                     r"your header was \[redacted\]"),
-    "failed": (BetaScenario(status="failed", status_details={
-                   "type": "failed", "error": {"code": "internal", "message": "oops"}}),
-               r"response resp_1 failed: internal: oops"),
-    "gibberish": (BetaScenario(at_delta=(2, say(*["hello"] * 30))),
-                  r"21 messages in a row are no events"),
-    "broken_pieces": (BetaScenario(mangle=broken_pieces), r"audio delta: expected base64"),
-}
 
 BEHAVIOUR: dict[str, BetaScenario] = {
     "silent": BetaScenario(respond=False),
@@ -172,8 +67,7 @@ EARLY_TURN2 = replace(BOUNDS, turn1_reply_s=1.0)
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Suite]:
-    scenarios = {"calm": BetaScenario(), **{n: s for n, (s, _) in TRANSPARENT.items()},
-                 **{n: s for n, (s, _) in INFRASTRUCTURE.items()}, **BEHAVIOUR}
+    scenarios = {"calm": BetaScenario(), **BEHAVIOUR}
     bounds = {n: EARLY_TURN2 for n in BEHAVIOUR if n.startswith("barge_in") or n == "never_stops"}
     bounds["ten_in_half"] = replace(BOUNDS, turn1_reply_s=12.0)
     yield from played_suite(Subject("stepfun", "STEPFUN_API_KEY", SETTINGS, CHANGED),
@@ -233,20 +127,6 @@ def test_what_is_left_to_the_server_is_not_sent(suite: Suite) -> None:
     _, server = met(suite, "left_to_server")
     assert server.received[0]["session"]["turn_detection"] == {
         "type": "server_vad", "silence_duration_ms": 200}
-
-
-@pytest.mark.parametrize("name", TRANSPARENT)
-def test_transparent_trouble_changes_nothing_that_is_measured(suite: Suite, name: str) -> None:
-    assert_transparent(suite, name, TRANSPARENT[name][1])
-
-
-@pytest.mark.parametrize("name", INFRASTRUCTURE)
-def test_infrastructure_trouble_ends_the_session_with_its_cause(suite: Suite, name: str) -> None:
-    assert_ended(suite, name, INFRASTRUCTURE[name][1])
-
-
-def test_peers_that_are_no_websocket_end_the_session_with_their_cause(suite: Suite) -> None:
-    assert_no_websocket(suite, "/realtime")
 
 
 def test_silence_is_behaviour(suite: Suite) -> None:
