@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from faults import FAULTS, UNREGISTERED, NotApplicable, Plays, subjects
+from fault_table import PAGE, Done, expected_structure, kept, page, structure
+from faults import FAULTS, UNREGISTERED, NotApplicable, Plays, Subject, subjects
 
 from adapters import registry
 
@@ -37,3 +38,24 @@ def test_the_list_holds_every_group_and_every_close_at_every_moment() -> None:
     assert sum(name.startswith("close_") for name in FAULTS) == 15
     assert all(fault.flags or fault.outcomes for fault in FAULTS.values()
                if fault.group == "behaviour")
+
+
+def test_the_kept_table_is_that_of_the_registrations() -> None:
+    """Run `make faults` when an adapter or a fault was added. Numbers are not compared."""
+    assert structure(PAGE.read_text(encoding="utf-8")) == expected_structure(SUBJECTS.values())
+
+
+def test_a_table_is_read_as_it_was_written_and_tells_a_fault_that_failed() -> None:
+    dones = [Done(subject, {name: seen(subject, name) for name in subject.played},
+                  ("12", "0")) for subject in SUBJECTS.values()]
+    assert structure(page(dones, "a machine")) == expected_structure(SUBJECTS.values())
+    assert [kept(page(dones, "a machine"), done.subject) for done in dones] == dones
+    first = dones[0]
+    failed = replace(first, cells={**first.cells, "burst": "NOT AS EXPECTED: same verdict"})
+    assert structure(page([failed, *dones[1:]], "a machine")) != expected_structure(
+        SUBJECTS.values())
+
+
+def seen(subject: Subject, name: str) -> str:
+    return {"transparent": "same verdict", "infrastructure": "infra_error: a cause",
+            "behaviour": "scored pass/pass/pass: no flag"}[subject.fault(name).group]
