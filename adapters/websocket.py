@@ -26,6 +26,7 @@ from websockets.frames import Close
 
 from adapters.base import AgentEvent, Clock, Fault, StateChanged
 from adapters.peer import Peer, Redactor, is_loopback
+from adapters.usage import Metered, Usage
 from adapters.wire.base import (
     CloseCause,
     ExplainingWire,
@@ -36,6 +37,7 @@ from adapters.wire.base import (
     TimedWire,
     Wire,
 )
+from adapters.wire.event_stream import PERMANENT_CODES
 from adapters.wire.payload import excerpt
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -87,16 +89,23 @@ _STATUS_HINTS = {
 
 _HOPELESS = frozenset({400, 401, 403, 404})
 """Answers about the key, the model or the address: the next try would get the same. Ours."""
+_THROTTLED = frozenset({429, 503})
+"""Too many requests; unavailable for now, often with `Retry-After` (RFC 6585, RFC 9110)."""
+_TRY_LATER = 1013
+"""Close code: the server is overloaded (IANA's registry of close codes)."""
 
 
 class ConnectionRefusedByPeerError(InfrastructureError):
-    """The handshake was answered with an HTTP status; `retry_after_s` where the peer gave one."""
+    """The handshake was answered with an HTTP status; `retry_after_s` where the peer gave one.
+    `no_use`: for a reason that no waiting mends, such as an account without credit."""
 
-    def __init__(self, message: str, status: int, retry_after_s: float | None) -> None:
+    def __init__(self, message: str, status: int, retry_after_s: float | None, *,
+                 no_use: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after_s = retry_after_s
-        self.hopeless = status in _HOPELESS
+        self.hopeless = no_use or status in _HOPELESS
+        self.throttled = status in _THROTTLED and not self.hopeless
 
 
 class _Connect(connect):
@@ -193,6 +202,12 @@ class WebSocketSession:
             self._news.clear()
             await self._news.wait()
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the wire was told of it, to the end of the close; `None` where it is told nothing.
+        """
+        return self._wire.usage if isinstance(self._wire, Metered) else None
+
     def cue(self, name: str) -> None:
         """Nothing: a real system is told nothing of the schedule."""
 
@@ -259,11 +274,12 @@ class WebSocketSession:
         self._outgoing.append(_Outgoing(message, self._clock.now_ns(), written))
         self._to_write.set()
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, hopeless: bool = False, throttled: bool = False) -> None:
         """The session is over, for this reason; the first one counts."""
         if self._failure is None and not self._closed:
             self._failure = self._redact(reason)
-            self._incoming.append(Fault(self._clock.now_ns(), "infrastructure", self._failure))
+            self._incoming.append(Fault(self._clock.now_ns(), "infrastructure", self._failure,
+                                        hopeless, throttled))
             self._news.set()
 
     def _explain(self, error: ConnectionClosed) -> None:
@@ -271,7 +287,8 @@ class WebSocketSession:
         if isinstance(self._wire, ExplainingWire):
             # What the peer said of its reasons may still wait to be decoded.
             self._incoming = deque([e for item in self._incoming for e in self._take(item)])
-        self._end(closed_by(error, self._wire).text)
+        cause = closed_by(error, self._wire)
+        self._end(cause.text, hopeless=cause.hopeless, throttled=cause.throttled)
 
     async def _lost(self, error: ConnectionClosed) -> None:
         """A send met a closed connection: what came before is read first."""
@@ -418,8 +435,10 @@ def _refused(error: InvalidStatus, where: str, redact: Redactor) -> ConnectionRe
         parts.append(f"retry after {retry_after_s:g} s")
     if response.body:
         parts.append(excerpt(response.body[:4096].decode("utf-8", "replace"), 300))
+    body = (response.body or b"")[:4096].decode("utf-8", "replace")
+    no_use = any(code in body for code in PERMANENT_CODES)
     return ConnectionRefusedByPeerError(redact("; ".join(parts)), response.status_code,
-                                        retry_after_s)
+                                        retry_after_s, no_use=no_use)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -444,6 +463,8 @@ async def _gate(
                         refused = InfrastructureError(
                             redact(f"{where}: not ready: {event.reason}"))
                         refused.hopeless = event.hopeless
+                        refused.throttled = event.throttled
+                        refused.retry_after_s = event.retry_after_s
                         raise refused
                 for message in output.messages:
                     await socket.send(message)
@@ -454,7 +475,7 @@ async def _gate(
     except ConnectionClosed as error:
         cause = closed_by(error, wire)
         refused = InfrastructureError(redact(f"{where}: not ready: {cause.text}"))
-        refused.hopeless = cause.hopeless
+        refused.hopeless, refused.throttled = cause.hopeless, cause.throttled
         raise refused from None
     return events
 
@@ -485,7 +506,9 @@ def closed_by(error: ConnectionClosed, wire: Wire) -> CloseCause:
         text = f"the connection broke off without a close (1006){told}"
     else:
         text = f"the server closed the connection: {_close_text(received, known)}"
-    return CloseCause(text, known is not None and known.hopeless)
+    hopeless = known is not None and known.hopeless
+    throttled = code == _TRY_LATER or (known is not None and known.throttled)
+    return CloseCause(text, hopeless, throttled and not hopeless)
 
 
 def _close_text(close: Close, known: CloseCause | None) -> str:

@@ -90,17 +90,20 @@ class ProgressLine:
                 TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
             self._task = self._bar.add_task(plain(label), total=total)
 
-    def update(self, done: int, note: str = "", total: int | None = None) -> None:
-        """`done` of `total` are finished; `note` says which was the last."""
+    def update(self, done: int, note: str = "", total: int | None = None,
+               facts: str = "") -> None:
+        """`done` of `total` are finished; `note` says which was the last, `facts` what else counts.
+        """
         self._total = self._total if total is None else total
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=self._total,
-                             description=plain(f"{self._label} {note}".strip()))
+                             description=plain(" ".join(
+                                 part for part in (self._label, note, facts) if part)))
             return
         if self._total and done / self._total >= self._next:
             self._next = done / self._total + 0.1
             self._console.print(f"{plain(self._label)}: {done}/{self._total}, "
-                                f"{self._watch.elapsed_s:.1f} s")
+                                f"{self._watch.elapsed_s:.1f} s{plain(facts and ', ' + facts)}")
 
     def __enter__(self) -> Self:
         if self._bar is not None:

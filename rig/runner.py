@@ -1,17 +1,15 @@
-"""Plans a run and plays it: jobs, trials, retries, resume. One case is one function call.
+"""Plans a run: jobs, trials, resume, and what one job is. One case is one function call.
 
-Virtual time: every case is played in a worker process of its own pool, as fast as the machine
-goes. Real time: sessions run side by side in one event loop. Either way this process alone
-writes the ledger.
+`rig.player` decides when each is played.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,14 +19,18 @@ from adapters.base import Adapter, CaseHint, SessionConfig
 from audio.conditions import AnyCondition
 from audio.errors import InfrastructureError, InputError
 from audio.files import read_channel
+from audio.timebase import FRAME_NS, NS_PER_S, SESSION_RATE_HZ
 from audio.vad import VadSettings
 from probes.manifest import Case, Stream, SuiteInfo
 from probes.render import load_built
-from rig.clock import ClockKind, loop_factory, punctual, utc_now
+from rig.budget import Budget, Limits, Totals
+from rig.clock import ClockKind, loop_factory, utc_now
 from rig.handover import SessionWriter
 from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
 from rig.live import LiveDetection
 from rig.orchestrator import play
+from rig.player import Player
+from rig.prices import price_book
 from rig.recorder import adapter_facts, write_session
 from rig.schedule import Bounds, Plan
 from rig.sent import (
@@ -38,6 +40,8 @@ from rig.sent import (
     needs_voices,
     other_voices,
 )
+from rig.spending import Meter, Spent
+from rig.starts import Starts, lost
 from rig.store import (
     FolderLock,
     RunFolder,
@@ -49,13 +53,8 @@ from rig.store import (
     software_versions,
 )
 from rig.tracks import check_files
-from rig.workers import Workers, result
+from rig.workers import Workers
 
-MAX_VOID_RERUNS = 2
-"""Contract: a session over its timing budget is run again at most twice."""
-MAX_RETRY_WAIT_S = 120.0
-"""Longest wait that a peer may ask for before the next try. Ours: longer ones fail the case, and
-`--resume` tries it again."""
 DEFAULT_RETRIES = 2
 """Further attempts after an infrastructure error. Ours."""
 
@@ -77,6 +76,9 @@ class RunRequest:
     bounds: Bounds = field(default_factory=Bounds)
     vad: VadSettings = field(default_factory=VadSettings)
     conditions: tuple[AnyCondition, ...] = ()
+    starts_per_minute: float | None = None
+    seed: int | None = None
+    """Of the waits between tries; nobody can foresee them without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,15 @@ class Outcome:
     ended: str
     retry_after_s: float | None = None
     hopeless: bool = False
+    throttled: bool = False
+    spent: Spent = Spent()  # noqa: RUF009 - immutable
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """Counts over cases and trials; `failed` names what did not end in `done`; `stopped` says why
-    the rest was not tried."""
+    the rest was not tried, `limit` which limit kept `n_unplayed` sessions from being begun.
+    `totals` are over all attempts, earlier runs included."""
 
     n_planned: int
     n_skipped: int
@@ -123,11 +128,14 @@ class RunResult:
     failed: tuple[tuple[str, int, str, str], ...]
     repaired_ledger: str | None
     interrupted: bool
+    totals: Totals
     stopped: str | None = None
+    limit: str | None = None
+    n_unplayed: int = 0
 
     @property
     def complete(self) -> bool:
-        return not self.failed and not self.interrupted
+        return not self.failed and not self.interrupted and self.limit is None
 
 
 def session_seed(case_id: str, trial: int) -> int:
@@ -149,16 +157,21 @@ def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
 
 def plan_minutes(cases: Sequence[Case], streams: Mapping[str, Stream], bounds: Bounds) -> float:
     """Upper estimate of session minutes for one trial: speech plus every wait at its bound."""
-    total_s = 0.0
-    for case in cases:
-        stream = streams[case.stream_id]
-        turn1_s, turn2_s = (t.duration_n / 24_000 for t in (stream.turn1, stream.turn2))
-        wait_s = (bounds.turn1_reply_s + bounds.settle_s if case.delivery.mode == "take_turn"
-                  else bounds.onset_s + (case.delivery.barge_in_after_s or 0.0))
-        after_s = bounds.tail_s + bounds.turn2_reply_s + bounds.trailing_s
-        total_s += turn1_s + wait_s + max(turn2_s + after_s,
-                                          case.window.end_s + bounds.after_window_s)
-    return total_s / 60
+    return sum(planned_s(case, streams[case.stream_id], bounds) for case in cases) / 60
+
+
+def planned_s(case: Case, stream: Stream, bounds: Bounds) -> float:
+    """Seconds of a session at its longest, whatever the system does, and a frame more."""
+    turn1_s, turn2_s = (t.duration_n / SESSION_RATE_HZ for t in (stream.turn1, stream.turn2))
+    wait_s = (bounds.turn1_reply_s + bounds.settle_s if case.delivery.mode == "take_turn"
+              else bounds.onset_s + (case.delivery.barge_in_after_s or 0.0))
+    after_s = bounds.tail_s + bounds.turn2_reply_s + bounds.trailing_s
+    return (turn1_s + wait_s + max(turn2_s + after_s, _window_end_s(case) + bounds.after_window_s)
+            + 2 * FRAME_NS / NS_PER_S)
+
+
+def _window_end_s(case: Case) -> float:
+    return max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())])
 
 
 def play_job(job: Job) -> Outcome:
@@ -167,13 +180,21 @@ def play_job(job: Job) -> Outcome:
         return runner.run(play_job_async(job))
 
 
+async def play_beside(job: Job, meter: Meter, live: LiveDetection | None,
+                      writer: SessionWriter | None) -> Outcome:
+    """`play_job_async`, as the player calls it."""
+    return await play_job_async(job, live, writer, meter)
+
+
 async def play_job_async(job: Job, live: LiveDetection | None = None,
-                         writer: SessionWriter | None = None) -> Outcome:
+                         writer: SessionWriter | None = None,
+                         meter: Meter | None = None) -> Outcome:
     """Play one case on the running loop and write its files; trouble becomes an outcome.
 
     In real time files are read beside the loop, on which other sessions run, and written by
     `writer`.
     """
+    meter = Meter() if meter is None else meter
     started = utc_now()
     adapter = registry.create(job.adapter, job.settings)
     case = job.case
@@ -188,10 +209,10 @@ async def play_job_async(job: Job, live: LiveDetection | None = None,
                            hint=_hint(case) if adapter.capabilities.wants_hint else None)
     try:
         played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live,
-                            line=line)
+                            line=line, meter=meter)
     except InfrastructureError as error:
         return Outcome("infra_error", str(error), started, utc_now(), error.retry_after_s,
-                       error.hopeless)
+                       error.hopeless, error.throttled, meter.spent)
     facts = adapter_facts(adapter)
     if writer is None:
         timing = write_session(job.run, case, job.stream, job.trial, seed, facts, played,
@@ -201,7 +222,7 @@ async def play_job_async(job: Job, live: LiveDetection | None = None,
         written = await writer.write(job.run, case, job.stream, job.trial, seed, facts, played)
         void_reason = written.void_reason
     status: Status = "done" if void_reason is None else "void"
-    return Outcome(status, void_reason, started, utc_now())
+    return Outcome(status, void_reason, started, utc_now(), spent=meter.spent)
 
 
 def job_plan(job: Job) -> Plan:
@@ -210,7 +231,7 @@ def job_plan(job: Job) -> Plan:
     return Plan(
         turn1=read_channel(job.suite_dir / job.stream.turn1.path, 0),
         turn2=read_channel(job.suite_dir / job.stream.turn2.path, 0),
-        window_end_s=max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())]),
+        window_end_s=_window_end_s(case),
         barge_in_after_s=case.delivery.barge_in_after_s,
     )
 
@@ -258,11 +279,13 @@ def _sha256(text: str) -> str:
 
 
 def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | None = None,
-        workers: Workers | None = None) -> RunResult:
-    """Play every case that is not done yet.
+        workers: Workers | None = None, budget: Budget | None = None,
+        note: Callable[[str], None] = lambda _: None) -> RunResult:
+    """Play every case that is not done yet and that `budget` has room for.
 
-    `on_attempt(attempt, settled, total)` is progress. `workers` play in virtual time; without
-    them `request.jobs` processes are started and ended here.
+    `on_attempt(attempt, settled, total)` is progress, `note(line)` what else is worth telling.
+    `workers` play in virtual time; without them `request.jobs` processes are started and ended
+    here. Without a budget nothing is limited, and everything counted by the prices at hand.
     """
     if not request.cases:
         raise InputError("no case is left to play; loosen --level or --filter")
@@ -290,9 +313,23 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             for trial in range(1, request.trials + 1) for case in request.cases
         ]
         todo = [job for job in jobs if not _is_settled(job, settled)]
-        player = _Player(request, ledger, len(jobs), len(jobs) - len(todo), on_attempt,
-                         workers)
-        interrupted = player.play(todo, clock)
+        if budget is None:
+            budget = Budget(price_book(None).tariff(adapter), Limits())
+        with ExitStack() as stack:
+            # Where money can be spent, a kill must not hide what was in flight.
+            starts = (stack.enter_context(Starts(request.run.starts_path))
+                      if clock == "real" or budget.limits != Limits() else None)
+            by_id = {job.case.case_id: _planned_s(job) for job in jobs}
+            budget.count_before(ledger.attempts,
+                                lost(starts.before, ledger.attempts) if starts else (),
+                                lambda case_id: by_id.get(case_id, max(by_id.values())))
+            player = Player(
+                jobs=request.jobs, retries=request.retries, ledger=ledger, starts=starts,
+                budget=budget, planned_s=_planned_s, total=len(jobs),
+                already=len(jobs) - len(todo), play=play_job, play_beside=play_beside,
+                on_attempt=on_attempt, note=note, workers=workers,
+                starts_per_minute=request.starts_per_minute, seed=request.seed)
+            interrupted = player.play(todo, clock)
         keys = {job.key for job in jobs}
         final = {k: a for k, a in latest(ledger.attempts).items() if k in keys}
         failed = tuple((a.case_id, a.trial, a.status, a.reason or "") for a in final.values()
@@ -300,7 +337,12 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
         return RunResult(
             n_planned=len(jobs), n_skipped=len(jobs) - len(todo),
             counts=dict(Counter(a.status for a in final.values())), failed=failed,
-            repaired_ledger=ledger.repaired, interrupted=interrupted, stopped=player.stopped)
+            repaired_ledger=ledger.repaired, interrupted=interrupted, totals=budget.totals(),
+            stopped=player.stopped, limit=player.limit, n_unplayed=len(jobs) - len(final))
+
+
+def _planned_s(job: Job) -> float:
+    return planned_s(job.case, job.stream, job.bounds)
 
 
 def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
@@ -337,108 +379,3 @@ def _opened(request: RunRequest, info: RunInfo) -> Ledger:
     request.run.create(info, request.cases)
     remove_leftovers(request.run.rec_dir)
     return Ledger(request.run.ledger_path)
-
-
-class _Player:
-    """Feeds jobs, books attempts, decides on another try."""
-
-    def __init__(self, request: RunRequest, ledger: Ledger, total: int, already: int,
-                 on_attempt: Callable[[Attempt, int, int], None] | None,
-                 workers: Workers | None) -> None:
-        self._request = request
-        self._workers = workers
-        self._ledger = ledger
-        self._total = total
-        self._settled = already
-        self._on_attempt = on_attempt
-        self._tries: Counter[tuple[tuple[str, int], Status]] = Counter()
-        self.stopped: str | None = None
-
-    def play(self, todo: Sequence[Job], clock: ClockKind) -> bool:
-        """Play all; true when the user broke it off."""
-        try:
-            if clock == "real":
-                with punctual(), asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
-                    runner.run(self._play_real(todo))
-            elif self._workers is not None and len(todo) > 1:
-                self._play_pool(todo, self._workers)
-            elif self._request.jobs > 1 and len(todo) > 1:
-                with Workers(min(self._request.jobs, len(todo))) as workers:
-                    self._play_pool(todo, workers)
-            else:
-                self._play_inline(todo)
-        except KeyboardInterrupt:
-            return True
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from group
-        return False
-
-    def _book(self, job: Job, outcome: Outcome) -> bool:
-        """Append the attempt; true when the job should be tried again."""
-        attempt = Attempt(
-            case_id=job.case.case_id, trial=job.trial,
-            attempt=self._ledger.next_attempt(*job.key), status=outcome.status,
-            reason=outcome.reason, started=outcome.started, ended=outcome.ended)
-        self._ledger.append(attempt)
-        self._tries[job.key, outcome.status] += 1
-        if outcome.hopeless:
-            self.stopped = outcome.reason
-        again = (
-            (outcome.status == "infra_error" and not outcome.hopeless
-             and self._tries[job.key, "infra_error"] <= self._request.retries)
-            or (outcome.status == "void" and self._tries[job.key, "void"] <= MAX_VOID_RERUNS))
-        if not again:
-            self._settled += 1
-        if self._on_attempt is not None:
-            self._on_attempt(attempt, self._settled, self._total)
-        return again
-
-    def _play_inline(self, todo: Sequence[Job]) -> None:
-        for job in todo:
-            while self._book(job, play_job(job)):
-                pass
-
-    def _play_pool(self, todo: Sequence[Job], workers: Workers) -> None:
-        queue = deque(todo)
-        running: dict[Future[Outcome], Job] = {}
-        try:
-            while queue or running:
-                # Two jobs a worker: enough to keep it busy, few enough to stop quickly.
-                while queue and len(running) < 2 * workers.jobs:
-                    job = queue.popleft()
-                    running[workers.submit(play_job, job)] = job
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    if self._book(job, result(future)):
-                        queue.append(job)
-        except KeyboardInterrupt:
-            for future, job in running.items():
-                if not future.cancel():
-                    self._book(job, result(future))
-            raise
-
-    async def _play_real(self, todo: Sequence[Job]) -> None:
-        jobs: Iterator[Job] = iter(todo)
-
-        booking = asyncio.Lock()
-
-        async def book(job: Job, outcome: Outcome) -> bool:
-            # A ledger line waits for the disk; the frames of other sessions must not.
-            async with booking:
-                return await asyncio.to_thread(self._book, job, outcome)
-
-        async def work(live: LiveDetection, writer: SessionWriter) -> None:
-            for job in jobs:
-                if self.stopped is not None:
-                    return
-                tries = 0
-                while await book(job, outcome := await play_job_async(job, live, writer)):
-                    tries += 1
-                    asked_s = min(outcome.retry_after_s or 0.0, MAX_RETRY_WAIT_S)
-                    await asyncio.sleep(max(2.0**tries, asked_s))
-
-        with LiveDetection() as live, SessionWriter() as writer:
-            await writer.start()
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._request.jobs, len(todo))):
-                    group.create_task(work(live, writer))

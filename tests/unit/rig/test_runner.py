@@ -33,6 +33,7 @@ from adapters.base import (
 from adapters.websocket import ConnectionRefusedByPeerError
 from audio.errors import InfrastructureError, InputError, RigError, SynthesisError
 from audio.vad import VadSettings
+from rig import pace
 from rig.clock import Stopwatch, loop_factory
 from rig.orchestrator import play
 from rig.record import FaultEvent
@@ -234,26 +235,31 @@ def test_a_key_that_is_refused_stops_the_run_at_once(
     assert [(a["attempt"], a["status"]) for a in kit.ledger(run)] == [(1, "infra_error")]
 
 
-@pytest.mark.parametrize(("asked_s", "waits_s"), [
-    (None, [2.0, 4.0]), (3.0, [3.0, 4.0]), (7.0, [7.0, 7.0]), (9_999.0, [120.0, 120.0])])
-def test_a_peer_that_asks_to_wait_is_waited_for(
-    asked_s: float | None, waits_s: list[float], tiny_suite: Path, tmp_path: Path, call_rig: Any,
+@pytest.mark.parametrize(("asked_s", "tries", "why"), [
+    (3.0, 9, "has refused 9 times in a row"),
+    (9_999.0, 1, "asks for 9999 s of patience, more than 120 s")])
+def test_a_peer_that_asks_to_wait_is_waited_for_within_bounds(
+    asked_s: float, tries: int, why: str, tiny_suite: Path, tmp_path: Path, call_rig: Any,
     add_adapter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, waited = asyncio.sleep, []
+    """The waits themselves have their tests on a clock that jumps."""
+    asked: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        if seconds >= 1:
-            waited.append(seconds)
-        await really(min(seconds, 0.0))
+    def wait_s(_failures: int, seconds: float, _chance: Any) -> float:
+        asked.append(seconds)
+        return 0.001
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(pace, "full_jitter_s", wait_s)
     add_adapter("hosted", refusing(429, asked_s))
     run = tmp_path / "run"
-    assert call_rig("run", tiny_suite, "--adapter", "hosted", "--filter", f"case={BROKEN}", "--out",
-                    run).code == 3
-    assert waited == waits_s
-    assert [a["status"] for a in kit.ledger(run)] == ["infra_error"] * 3
+    called = call_rig("run", tiny_suite, "--adapter", "hosted", "--retries", 1, "--out", run,
+                      "--json")
+    assert called.code == 3
+    assert [a["case_id"] for a in kit.ledger(run)] == [BROKEN] * tries, "no try of other cases"
+    assert {(a["status"], a["session_s"]) for a in kit.ledger(run)} == {("infra_error", 0)}
+    assert why in json.loads(called.out)["stopped"]
+    assert asked == [asked_s] * (tries - 1)
+    assert called.err.count("HTTP 429: no new session for ") == tries - 1
 
 
 def test_virtual_time_and_real_peers_refuse_each_other(
