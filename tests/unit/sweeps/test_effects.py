@@ -1,0 +1,102 @@
+"""Effects and differences on systems whose verdicts are written down."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from sweeps.effects import Case, Draws, between, difference, effect, pool, rate, trials_of
+from verifiers.scene import Action
+from verifiers.verdict import Outcome
+
+WORDS = {"1": Outcome.PASS, "0": Outcome.FAIL, "-": Outcome.UNSCORED}
+
+
+def cases(level: str, verdicts: str, *, action: Action = Action.LISTEN, share: int = 1,
+          trial: int = 1) -> list[Case]:
+    """A conversation a character; `share` of them have one stream."""
+    return [Case(f"R1-A-{k}", f"S{k // share}", "R1", "A", level, action, trial, WORDS[v])
+            for k, v in enumerate(verdicts)]
+
+
+def draws(n: int = 40, count: int = 2_000) -> Draws:
+    return Draws([f"S{k}" for k in range(n)], count)
+
+
+def test_effects_have_the_published_signs() -> None:
+    system = cases("L1", "1111100000") + cases("L2", "1100000000") + cases("L3", "1110000000")
+    found = {name: effect(system, name, draws()).difference
+             for name in ("entailment_gap", "redundancy_gain", "role_tax")}
+    assert found == pytest.approx(
+        {"entailment_gap": 0.3, "redundancy_gain": 0.1, "role_tax": -0.2})
+
+
+def test_pairs_are_counted_exactly() -> None:
+    found = difference(cases("L1", "1101-0"), cases("L2", "10-0-1"),
+                       lambda c: (c.conversation, c.trial), draws())
+    # 1/1, 1/0, 0/-, 1/0, -/-, 0/1
+    assert (found.n, found.only_first, found.only_second, found.one_sided) == (4, 2, 1, 1)
+    assert found.difference == pytest.approx(1 / 4)
+    assert found.p_mcnemar == 1.0
+    assert found.verdict(0.01) == "too few"
+    longer = difference(cases("L1", "11"), cases("L2", "0"), lambda c: c.conversation, draws())
+    assert (longer.n, longer.one_sided) == (1, 1)
+
+
+def test_no_pair_is_no_number() -> None:
+    found = difference(cases("L1", "11"), [], lambda c: c.conversation, draws())
+    assert (found.n, found.one_sided) == (0, 2)
+    assert (found.difference, found.interval, found.p_mcnemar, found.p_clustered) == (
+        None, None, None, None)
+    assert found.verdict(None) == "no common cases"
+
+
+def test_shared_audio_is_one_cluster() -> None:
+    apart = difference(cases("L1", "1" * 6), cases("L2", "0" * 6), lambda c: c.conversation,
+                       draws())
+    assert apart.p_clustered == apart.p_mcnemar == pytest.approx(0.03125)
+    assert apart.verdict(apart.p_clustered) == "resolved"
+    shared = difference(cases("L1", "1" * 6, share=3), cases("L2", "0" * 6, share=3),
+                        lambda c: c.conversation, draws())
+    assert (shared.p_mcnemar, shared.p_clustered, shared.clusters) == (0.03125, 0.5, 2)
+    assert shared.verdict(shared.p_clustered) == "not resolved"
+
+
+def test_intervals_are_seeded_and_hold_the_value() -> None:
+    many = cases("L1", "1100" * 10)
+    found = rate(many, draws())
+    assert (found.passed, found.n, found.unscored) == (20, 40, 0)
+    assert found.interval == rate(many, draws()).interval
+    low, high = found.interval or (1.0, 0.0)
+    # The binomial's standard error is 0.079.
+    assert low == pytest.approx(0.5 - 1.96 * 0.079, abs=0.03)
+    assert high == pytest.approx(0.5 + 1.96 * 0.079, abs=0.03)
+    # Four conversations a stream that go together: twice the error.
+    low, high = rate(cases("L1", "11110000" * 5, share=4), draws(10)).interval or (1.0, 0.0)
+    assert high - low > 1.6 * (4 * 0.079 - 0.08)
+
+
+def test_one_cluster_has_no_interval() -> None:
+    assert rate(cases("L1", "10", share=2), draws()).interval is None
+
+
+def test_systems_pair_by_case_and_trial() -> None:
+    first = cases("L1", "11") + cases("L1", "10", trial=2)
+    second = cases("L1", "01") + cases("L1", "00", trial=2)
+    found = between(first, second, draws())
+    assert (found.n, found.only_first, found.only_second) == (4, 2, 0)
+    with pytest.raises(ValueError, match="twice"):
+        between(first + first, second, draws())
+    assert trials_of(first) == [(2, 2), (1, 2)]
+
+
+def test_pools() -> None:
+    mixed = cases("L1", "1") + cases("L1", "1", action=Action.BACKCHANNEL)
+    assert (len(pool(mixed, "core")), len(pool(mixed, "all"))) == (1, 2)
+
+
+def test_unsupported_is_in_no_rate() -> None:
+    gone = dataclasses.replace(cases("L1", "1")[0], outcome=Outcome.UNSUPPORTED)
+    found = rate([gone], draws())
+    assert (found.n, found.unscored, found.unsupported) == (0, 0, 1)
