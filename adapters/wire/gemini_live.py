@@ -23,14 +23,20 @@ from adapters.wire.event_stream import EventStream
 from adapters.wire.gemini_setup import OUTPUT_RATE_HZ, GeminiSettings, close_cause, wrong_audio
 from adapters.wire.payload import PayloadError, excerpt, identifier, writable
 from audio.buffers import Float32
-from audio.timebase import NS_PER_S
+from audio.timebase import NS_PER_MS, NS_PER_S, n_to_ns
 
 MAX_TURNS = 1_000
 """Ours: a schedule asks for two."""
-LATE_NS = NS_PER_S
-"""Audio so soon after a turn's generation has ended, and words so soon after the turn, are still
-of that turn. Ours: what was under way arrives at once, while a new reply takes the user to speak
-and to fall silent."""
+LATE_AUDIO_NS = 300 * NS_PER_MS
+"""Audio so soon after the end of a turn's generation, without `turnComplete`, is still of that
+turn. Ours: what was under way arrives at once; a reply to an interruption takes the user to fall
+silent and the server to hear it."""
+LATE_WORDS_NS = NS_PER_S
+"""Words so soon after a turn are still of that turn. Ours: its audio was recognised by then, and
+the next turn's words come with audio of their own."""
+PAUSE_NS = 2 * NS_PER_S
+"""Audio so long after all that had come was heard begins another turn, though the server has not
+ended the one before. Ours: longer than a network stalls, shorter than the user takes for a turn."""
 
 CONTENT_LOGGED = ("inputTranscription", "interimInputTranscription", "groundingMetadata",
                   "urlContextMetadata", "waitingForInput")
@@ -81,6 +87,8 @@ class GeminiWire(EventStream):
         """The turn that has begun and got no `turnComplete` yet."""
         self._last: _Turn | None = None
         self._turns_n = 0
+        self._heard_ns = 0
+        """When all audio that has come has been heard, as the server assumes too."""
         self._early: list[str] = []
         """Words that came before any sound of theirs."""
         self._time_left: str | None = None
@@ -188,7 +196,7 @@ class GeminiWire(EventStream):
 
     # turns
 
-    def _begin(self, t_ns: int) -> _Turn:
+    def _begin_turn(self, t_ns: int) -> _Turn:
         self._turns_n += 1
         if self._turns_n > MAX_TURNS:
             self._fail(t_ns, f"the server began more than {MAX_TURNS} turns")
@@ -223,6 +231,7 @@ class GeminiWire(EventStream):
         else:
             self._events.append(Interrupted(t_ns, turn.response_id))
             self._end(turn, "interrupted", t_ns)
+            self._heard_ns = t_ns
 
     def _turn_complete(self, content: dict[str, Any], t_ns: int) -> None:
         turn = self._turn
@@ -255,18 +264,23 @@ class GeminiWire(EventStream):
         samples = self._samples(_OUTPUT, {"delta": field(inline, "data")}, t_ns)
         if samples is not None and self._within_audio(t_ns, len(samples)):
             turn = self._sounding(t_ns)
+            self._heard_ns = max(self._heard_ns, t_ns) + n_to_ns(len(samples), OUTPUT_RATE_HZ)
             self._events.append(AudioReceived(t_ns, samples, turn.response_id))
 
     def _sounding(self, t_ns: int) -> _Turn:
         """The turn that audio belongs to."""
         turn = self._turn
         if turn is not None and turn.ended is not None:
-            if t_ns - turn.ended_ns <= LATE_NS:
+            if t_ns - turn.ended_ns <= LATE_AUDIO_NS:
                 self._note(t_ns, f"late audio of {turn.response_id}, which is {turn.ended}")
                 return turn
             self._note(t_ns, f"{turn.response_id} got no turnComplete")
             turn = None
-        return turn or self._begin(t_ns)
+        elif turn is not None and t_ns - self._heard_ns > PAUSE_NS:
+            self._note(t_ns, f"{turn.response_id} got no end")
+            self._end(turn, "unknown", t_ns)
+            turn = None
+        return turn or self._begin_turn(t_ns)
 
     def _words_of(self, said: object, t_ns: int) -> None:
         text = field(said, "text")
@@ -288,7 +302,7 @@ class GeminiWire(EventStream):
         if turn is not None and turn.ended != "interrupted":
             return turn
         turn = turn or self._last
-        return turn if turn is not None and t_ns - turn.ended_ns <= LATE_NS else None
+        return turn if turn is not None and t_ns - turn.ended_ns <= LATE_WORDS_NS else None
 
 
 _SPELT_CONTENT = frozenset(spelt for name in _CONTENT for spelt in (name, _snake(name)))

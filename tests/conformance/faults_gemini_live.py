@@ -228,7 +228,7 @@ SUBJECT = Subject(
         "late_transcript": Plays(make(words_come="after_turn")),
         "late_transcript/after_generation": Plays(make(words_come="after_generation")),
         "incomplete": NotApplicable("no turn says that it broke off, only why it ended"),
-        "missing_done": Plays(make(say_done=False)),
+        "missing_done": Plays(make(say_done=False), r"turn_1 got no end"),
         "never_speaks": Plays(make(respond=False)),
         "never_stops": Plays(make(replies_s=(30.0,), pace_s=0.02)),
         "near_zero": Plays(make(speak=near_zero_pcm)),
