@@ -71,12 +71,12 @@ $(DEV): $(INPUTS) $(BASE)
 	@touch $@
 
 # An environment of its own for what the product must be tested without: torch, the official VAD package,
-# vendors' clients. A torch that is already there (a build of your choice) is kept when its version fits
+# vendors' clients, aiortc. A torch that is already there (a build of your choice) is kept when its version fits
 # constraints.txt.
 $(PARITY): $(INPUTS)
 	@test -x $(PARITY_BIN)/python || $(PYTHON) -m venv $(PARITY_VENV)
 	$(PARITY_BIN)/python $(PIP_INSTALL) torch
-	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity,peers]"
+	$(PARITY_BIN)/python $(PIP_INSTALL) -e ".[dev,parity,peers,webrtc]"
 	@touch $@
 
 # A voice agent that others wrote, as a peer of our client.

@@ -34,6 +34,7 @@ _WHERE: dict[str, str] = {
     "sound_card": "adapters.sound_card.adapter:SOUND_CARD",
     "twilio": "adapters.twilio:TWILIO",
     "raw_pcm": "adapters.raw_pcm:RAW_PCM",
+    "webrtc": "adapters.webrtc:WEBRTC",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""

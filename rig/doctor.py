@@ -43,6 +43,7 @@ KEYS = {
 OPTIONAL = {
     "torch": ("parity tests against the official VAD package", "pip install torch"),
     "silero-vad": ("parity tests against the official VAD package", "pip install silero-vad"),
+    "aiortc": ("adapter webrtc", 'pip install "aiortc==1.16.0"'),
     "openai": ("tests of the wire code against the vendor's own client", "pip install openai"),
     "faster-whisper": ("a recogniser to make transcripts for rig rescore with; the rig never calls "
                        "it", "pip install faster-whisper"),

@@ -260,6 +260,7 @@ UNREGISTERED: dict[str, str] = {
     **dict.fromkeys(("silent", "monologue", "echo", "metronome", "long_endpoint", "eager", "random",
                      "oracle", "inverse"), "simulated: there is no connection"),
     "cascade": "openai_realtime's wire against a server of ours; test_cascade_server.py",
+    "webrtc": "needs the extra of that name; its faults are in test_webrtc.py",
     "peer": "the known peer of the self-test; its faults are in test_peer.py",
 }
 """Adapters without a subject, and why. Every other adapter of the registry has one."""

@@ -1,0 +1,129 @@
+"""RTVI messages into events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.base import (
+    AgentEvent,
+    Fault,
+    Interrupted,
+    ResponseDone,
+    ResponseStarted,
+    StateChanged,
+    TextDelta,
+)
+from adapters.wire import rtvi
+from adapters.wire.rtvi import Rtvi, client_ready
+
+
+def message(kind: str, **data: Any) -> bytes:
+    return json.dumps({"label": "rtvi-ai", "type": kind, "data": data}).encode()
+
+
+def told(reader: Rtvi, *messages: bytes) -> list[AgentEvent]:
+    return [e for t, m in enumerate(messages) for e in reader.receive(m, t)]
+
+
+def output(segment: int, spoken: str, rest: str) -> bytes:
+    return message("bot-output", text=f"{spoken}{rest}", segment_id=segment, spoken_progress={
+        "accumulated_text": spoken, "remaining_text": rest})
+
+
+def test_the_client_says_that_it_is_ready() -> None:
+    assert json.loads(client_ready("x")) == {
+        "label": "rtvi-ai", "type": "client-ready", "id": "ready_1",
+        "data": {"version": "2.2.0", "about": {"library": "x"}}}
+
+
+def test_speaking_is_a_response() -> None:
+    assert told(Rtvi(), message("bot-started-speaking"), message("bot-stopped-speaking"),
+                message("bot-stopped-speaking"), message("bot-started-speaking"),
+                message("bot-started-speaking")) == [
+        ResponseStarted(0, "bot-1"), ResponseDone(1, "bot-1"), ResponseStarted(3, "bot-2"),
+        ResponseDone(4, "bot-2"), ResponseStarted(4, "bot-3")]
+
+
+def test_an_interruption_counts_once_and_where_something_is_said() -> None:
+    cut = message("bot-interrupted")
+    assert told(Rtvi(), cut, message("bot-started-speaking"), cut, cut,
+                message("bot-stopped-speaking"), cut) == [
+        StateChanged(0, "bot-interrupted", "nothing was being said"), ResponseStarted(1, "bot-1"),
+        Interrupted(2), StateChanged(3, "bot-interrupted", "nothing was being said"),
+        ResponseDone(4, "bot-1", "interrupted"),
+        StateChanged(5, "bot-interrupted", "nothing was being said")]
+
+
+def test_words_are_those_that_were_spoken_each_once() -> None:
+    events = told(Rtvi(), output(1, "", "Hello there."), output(1, "Hello", " there."),
+                  output(1, "Hello there.", ""), output(1, "Hello there.", ""),
+                  output(2, "Bye.", ""), message("bot-output", text="never", spoken=False),
+                  message("bot-output", text="old", spoken=True))
+    assert events == [TextDelta(1, " Hello"), TextDelta(2, " there."), TextDelta(4, " Bye."),
+                      TextDelta(6, " old")]
+
+
+def test_one_kind_of_message_is_the_transcript() -> None:
+    messages = (output(1, "Hello", ""), message("bot-tts-text", text="hello"),
+                message("bot-transcription", text="Hello."), message("bot-llm-text", text="He"))
+    assert told(Rtvi("bot-tts-text"), *messages) == [TextDelta(1, " hello")]
+    assert told(Rtvi("bot-transcription"), *messages) == [TextDelta(2, " Hello.")]
+    assert told(Rtvi("none"), *messages) == []
+
+
+@pytest.mark.parametrize(("sent", "severity", "reason"), [
+    (message("error", error="a hiccup"), "transparent", "the agent reports an error: a hiccup"),
+    (message("error", error="dead", fatal=True), "infrastructure", "reports an error: dead"),
+    (message("error-response", error="what?"), "transparent", "refused a message: what?"),
+    (json.dumps({"type": "signalling", "message": {"type": "peerLeft"}}).encode(),
+     "infrastructure", "the agent says that it leaves"),
+    (b"hello", "transparent", "unreadable message: expected a JSON object"),
+    (b"{}", "transparent", "unreadable message: expected a message with a type"),
+    (message("bot-output"), "transparent", "bot-output skipped: expected text, got nothing"),
+])
+def test_trouble_is_told(sent: bytes, severity: str, reason: str) -> None:
+    (event,) = told(Rtvi(), sent)
+    assert isinstance(event, Fault)
+    assert event.severity == severity
+    assert reason in event.reason
+
+
+def test_what_is_known_is_logged_and_what_is_not_is_named() -> None:
+    assert told(Rtvi(), message("user-transcription", text="hi", final=True),
+                message("metrics", x=1), message("mood")) == [
+        StateChanged(0, "user-transcription", '{"text":"hi","final":true}'),
+        StateChanged(2, "unknown_event", "mood")]
+    (renegotiate,) = told(Rtvi(), json.dumps(
+        {"type": "signalling", "message": {"type": "renegotiate"}}).encode())
+    assert renegotiate == StateChanged(0, "unknown_event", "signalling")
+
+
+def test_a_peer_that_speaks_something_else_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = told(Rtvi(), *[b"hello"] * 21)
+    assert [e.severity for e in events if isinstance(e, Fault)] == [
+        *["transparent"] * 20, "infrastructure"]
+    monkeypatch.setattr(rtvi, "MAX_MESSAGES", 2)
+    last = told(Rtvi(), *[message("mood")] * 3)[-1]
+    assert last == Fault(2, "infrastructure", "the agent sent more than 2 messages")
+    monkeypatch.setattr(rtvi, "MAX_TEXT_CHARS", 5)
+    last = told(Rtvi(), output(1, "123456", ""))[-1]
+    assert last == Fault(0, "infrastructure",
+                         "the agent sent more than 5 characters of transcript")
+
+
+@given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(
+    ["bot-output", "error", "signalling", "bot-interrupted"]).flatmap(
+        lambda kind: st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                st.sampled_from(["text", "spoken_progress", "accumulated_text", "type", "error"]),
+                inner, max_size=3), max_leaves=6).map(
+            lambda data: json.dumps({"type": kind, "data": data, "message": data}).encode()))),
+    max_size=12))
+def test_nothing_that_is_sent_raises(messages: list[bytes]) -> None:
+    told(Rtvi(), *messages)
