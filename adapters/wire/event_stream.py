@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from adapters.base import AgentEvent, Fault, StateChanged
+from adapters.usage import Usage
 from adapters.wire.base import Message, Output
 from adapters.wire.openai_session import Granted
 from adapters.wire.payload import (
@@ -48,6 +49,8 @@ PERMANENT_CODES = frozenset({
 """Error codes for which another try is no use. The first four: livekit-agents."""
 FATAL_CODES = PERMANENT_CODES | {"session_expired", "rate_limit_exceeded"}
 """Error codes after which the session cannot be scored."""
+THROTTLES = frozenset({"rate_limit_exceeded"})
+"""Those that ask for fewer sessions, or slower ones."""
 
 _UNSAID = ("type", "event_id", "delta", "audio")
 
@@ -74,6 +77,11 @@ class EventStream:
         self._pcm = Pcm16Stream()
         self._handlers: dict[str, Callable[[dict[str, Any], int], None]] = {}
         """What is done with each type of event. A protocol fills it."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the server says that the session used; `None` where nothing is known of it."""
+        return None
 
     @property
     def ready(self) -> bool:
@@ -187,8 +195,9 @@ class EventStream:
     def _note(self, t_ns: int, reason: str) -> None:
         self._events.append(Fault(t_ns, "transparent", reason))
 
-    def _fail(self, t_ns: int, reason: str, *, hopeless: bool = False) -> None:
-        self._events.append(Fault(t_ns, "infrastructure", reason, hopeless))
+    def _fail(self, t_ns: int, reason: str, *, hopeless: bool = False,
+              throttled: bool = False) -> None:
+        self._events.append(Fault(t_ns, "infrastructure", reason, hopeless, throttled))
 
     def _error(self, event: dict[str, Any], t_ns: int) -> None:
         """An `error` event. Harmless only when the session is up, the request was at fault, and the
@@ -204,7 +213,7 @@ class EventStream:
         refused = about is not None and about.startswith(("audio_", "session_"))
         if (not self._ready or refused or code in FATAL_CODES
                 or kind != "invalid_request_error"):
-            self._fail(t_ns, reason, hopeless=lasting)
+            self._fail(t_ns, reason, hopeless=lasting, throttled=code in THROTTLES)
         else:
             self._note(t_ns, reason)
 

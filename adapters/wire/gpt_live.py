@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from adapters.base import AudioReceived, TextDelta
+from adapters.usage import Tally, Usage, number
 from adapters.wire.base import Message
 from adapters.wire.event_stream import MAX_AUDIO_S, EventStream
 from adapters.wire.openai_session import compare
@@ -106,14 +107,22 @@ class LiveWire(EventStream):
         self._over = False
         self._ahead = False
         self._timeline = Timeline(settings.rate_hz)
+        self._tally = Tally()
         self._handlers = {
             "session.started": self._started,
             "session.output_audio.delta": self._audio_delta,
             "session.output_transcript.delta": self._text_delta,
             "session.input_transcript.delta": self._user_text,
+            "session.usage.updated": self._used,
+            "session.delegation.created": self._delegated,
             "session.closed": self._closed,
             "error": self._error,
         }
+
+    @property
+    def usage(self) -> Usage:
+        """Seconds as the server counts them, and work that went to another model."""
+        return dict(self._tally.counts)
 
     @property
     def over(self) -> bool:
@@ -159,9 +168,25 @@ class LiveWire(EventStream):
     def _closed(self, event: dict[str, Any], t_ns: int) -> None:
         self._over = True
         self._log_event(t_ns, "session.closed", event)
+        seconds = number(event, "usage", "seconds")
+        if seconds is not None:
+            self._tally.counts["session_s"] = seconds
         if not self._closing:
             reason = excerpt(event.get("reason") or "no reason given", 80)
             self._fail(t_ns, f"the server ended the session: {reason}")
+
+    def _used(self, event: dict[str, Any], t_ns: int) -> None:
+        self._log_event(t_ns, "session.usage.updated", event)
+        seconds = number(event, "usage", "seconds")
+        if seconds is not None:
+            self._tally.counts["session_s_so_far"] = seconds
+
+    def _delegated(self, event: dict[str, Any], t_ns: int) -> None:
+        """Work for another model: the server's, which is billed apart, or a client's, which nobody
+        does."""
+        self._log_event(t_ns, "session.delegation.created", event)
+        if self._settings.backend_model:
+            self._tally.add("delegations", 1)
 
     # audio and words
 

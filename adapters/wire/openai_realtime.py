@@ -16,10 +16,12 @@ from adapters.base import (
     ResponseDone,
     ResponseStarted,
     TextDelta,
+    Throttled,
 )
+from adapters.usage import Tally, Usage, number
 from adapters.wire.base import Message
 from adapters.wire.client_playout import ClientPlayout, Item, cut_ms
-from adapters.wire.event_stream import EventStream
+from adapters.wire.event_stream import PERMANENT_CODES, THROTTLES, EventStream
 from adapters.wire.openai_session import AskedSession, compare
 from adapters.wire.payload import (
     at,
@@ -31,6 +33,9 @@ from audio.buffers import Float32
 
 MAX_RESPONSES = 1_000
 """Ours: a schedule asks for two."""
+
+MAX_LIMITS = 20
+"""Ours: the vendor names two, requests and tokens."""
 
 BETA_NAMES = {
     "response.audio.delta": "response.output_audio.delta",
@@ -77,6 +82,7 @@ class RealtimeWire(EventStream):
         self._void: set[str] = set()
         self._texts: dict[str, str] = {}
         self._playout = ClientPlayout(settings.output_rate_hz)
+        self._tally = Tally()
         self._handlers = {
             "session.created": self._session_created,
             "session.updated": self._session_updated,
@@ -88,8 +94,19 @@ class RealtimeWire(EventStream):
             "response.output_audio_transcript.done": self._text_done,
             "response.done": self._response_done,
             "response.cancelled": self._response_cancelled,
+            "conversation.item.input_audio_transcription.completed": self._transcribed,
+            "rate_limits.updated": self._rate_limits,
             "error": self._error,
         }
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all responses; those that are still open have not been counted by anybody."""
+        counts = dict(self._tally.counts)
+        open_n = sum(status is None for status in self._responses.values())
+        if open_n:
+            counts["unreported_responses"] = counts.get("unreported_responses", 0) + open_n
+        return counts
 
     def opening(self) -> tuple[Message, ...]:
         """Nothing: the server speaks first (`session.created`)."""
@@ -142,7 +159,7 @@ class RealtimeWire(EventStream):
         """The open response that began last."""
         return next((r for r, status in reversed(self._responses.items()) if status is None), None)
 
-    def _begin(self, response_id: str, t_ns: int) -> None:
+    def _begin_response(self, response_id: str, t_ns: int) -> None:
         if len(self._responses) >= MAX_RESPONSES:
             self._fail(t_ns, f"the server began more than {MAX_RESPONSES} responses")
             return
@@ -156,7 +173,7 @@ class RealtimeWire(EventStream):
         elif response_id in self._responses:
             self._note(t_ns, f"response.created again for {response_id} skipped")
         else:
-            self._begin(response_id, t_ns)
+            self._begin_response(response_id, t_ns)
 
     def _response_cancelled(self, event: dict[str, Any], t_ns: int) -> None:
         """StepFun's documents name such an event; OpenAI's say `response.done` instead."""
@@ -178,11 +195,13 @@ class RealtimeWire(EventStream):
             return
         if response_id not in self._responses:
             self._note(t_ns, f"response.done of {response_id} without response.created")
-            self._begin(response_id, t_ns)
+            self._begin_response(response_id, t_ns)
         status = identifier(event, "response", "status") or "unknown"
         self._responses[response_id] = status
         if self._pcm.end(f"{response_id}/"):
             self._note(t_ns, f"half a sample left over at the end of {response_id}")
+        if not self._tally.openai_tokens(at(event, "response", "usage")):
+            self._tally.add("unreported_responses", 1)
         details = at(event, "response", "status_details")
         self._log(t_ns, "response.done", {
             "id": response_id, "status": status, "reason": at(details, "reason"),
@@ -192,7 +211,28 @@ class RealtimeWire(EventStream):
             error = at(details, "error")
             told = ": ".join(excerpt(part, 300) for part in (
                 at(error, "type"), at(error, "code"), at(error, "message")) if part)
-            self._fail(t_ns, f"response {response_id} failed: {told or 'no cause given'}")
+            code = identifier(error, "code")
+            self._fail(t_ns, f"response {response_id} failed: {told or 'no cause given'}",
+                       hopeless=code in PERMANENT_CODES, throttled=code in THROTTLES)
+
+    # what is used
+
+    def _transcribed(self, event: dict[str, Any], t_ns: int) -> None:
+        """The user's words, by another model than the one that answers."""
+        self._log_event(t_ns, "conversation.item.input_audio_transcription.completed", event)
+        usage = event.get("usage")
+        self._tally.add("transcription_s", number(usage, "seconds") or 0.0)
+        self._tally.add("transcription_tokens", number(usage, "total_tokens") or 0.0)
+
+    def _rate_limits(self, event: dict[str, Any], t_ns: int) -> None:
+        """What is left of each limit; where nothing is, others must not begin either."""
+        self._log_event(t_ns, "rate_limits.updated", event)
+        limits = event.get("rate_limits")
+        for limit in limits[:MAX_LIMITS] if isinstance(limits, list) else ():
+            reset_s = number(limit, "reset_seconds")
+            if number(limit, "remaining") == 0 and reset_s:
+                name = excerpt(at(limit, "name") or "calls", 40)
+                self._events.append(Throttled(t_ns, reset_s, f"rate limit: no {name} are left"))
 
     # audio and words
 
@@ -207,7 +247,7 @@ class RealtimeWire(EventStream):
         An end or an empty piece alone begins nothing; nobody would ever end it."""
         if response_id is not None and response_id not in self._responses:
             self._note(t_ns, f"output of {response_id} before its response.created")
-            self._begin(response_id, t_ns)
+            self._begin_response(response_id, t_ns)
 
     def _audio_delta(self, event: dict[str, Any], t_ns: int) -> None:
         response_id, key = self._stream(event)

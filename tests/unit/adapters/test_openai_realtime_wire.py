@@ -257,7 +257,8 @@ def test_a_failed_response_is_infrastructure_with_its_cause(details: Any, reason
     d.begin()
     d.done("r1", "failed", 4, details)
     assert d.of(ResponseDone) == [ResponseDone(4 * MS, "r1", "failed")]
-    assert d.of(Fault) == [Fault(4 * MS, "infrastructure", reason)]
+    assert d.of(Fault) == [Fault(4 * MS, "infrastructure", reason, "quota" in reason,
+                                 "rate_limit" in reason)]
 
 
 def test_responses_begin_and_end_once() -> None:
