@@ -46,6 +46,12 @@ class Tally:
         if n:
             self.counts[unit] = self.counts.get(unit, 0) + n
 
+    def split(self, total: float | None, parts: Mapping[Unit, float]) -> None:
+        """Add the parts of a total, and what they leave of it as unsplit."""
+        for unit, n in parts.items():
+            self.add(unit, n)
+        self.add("unsplit_tokens", max(0.0, (total or 0.0) - sum(parts.values())))
+
     def openai_tokens(self, usage: object) -> bool:
         """Add the `usage` of a `response.done`; whether it holds counts at all.
 
@@ -55,19 +61,18 @@ class Tally:
         n_in, n_out = number(usage, "input_tokens"), number(usage, "output_tokens")
         if n_in is None or n_out is None:
             return False
-        details, told = at(usage, "input_token_details"), 0.0
+        parts: dict[Unit, float] = {}
         for kind, plain, cached in _KINDS:
-            n = number(details, f"{kind}_tokens") or 0.0
-            n_cached = min(n, number(details, "cached_tokens_details", f"{kind}_tokens") or 0.0)
-            self.add(plain, n - n_cached)
-            self.add(cached, n_cached)
-            told += n
-        self.add("unsplit_tokens", max(0.0, n_in - told))
-        out_audio = number(usage, "output_token_details", "audio_tokens") or 0.0
-        out_text = number(usage, "output_token_details", "text_tokens") or 0.0
-        self.add("audio_out_tokens", out_audio)
-        self.add("text_out_tokens", out_text)
-        self.add("unsplit_tokens", max(0.0, n_out - out_audio - out_text))
+            n = number(usage, "input_token_details", f"{kind}_tokens") or 0.0
+            n_cached = number(usage, "input_token_details", "cached_tokens_details",
+                              f"{kind}_tokens") or 0.0
+            parts[cached] = min(n, n_cached)
+            parts[plain] = n - parts[cached]
+        self.split(n_in, parts)
+        out: tuple[tuple[str, Unit], ...] = (("audio", "audio_out_tokens"),
+                                             ("text", "text_out_tokens"))
+        self.split(n_out, {unit: number(usage, "output_token_details", f"{kind}_tokens") or 0.0
+                           for kind, unit in out})
         return True
 
 

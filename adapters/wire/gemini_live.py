@@ -15,9 +15,10 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal, cast
 
 from adapters.base import AudioReceived, Interrupted, ResponseDone, ResponseStarted, TextDelta
+from adapters.usage import Tally, Unit, Usage, number
 from adapters.wire.base import CloseCause, Message
 from adapters.wire.event_stream import EventStream
 from adapters.wire.gemini_setup import OUTPUT_RATE_HZ, GeminiSettings, close_cause, wrong_audio
@@ -41,12 +42,29 @@ ended the one before. Ours: longer than a network stalls, shorter than the user 
 CONTENT_LOGGED = ("inputTranscription", "interimInputTranscription", "groundingMetadata",
                   "urlContextMetadata", "waitingForInput")
 """Known fields of `serverContent` that change nothing: kept in the log as they are."""
-LOGGED = frozenset({"toolCall", "toolCallCancellation", "usageMetadata", "voiceActivity",
+LOGGED = frozenset({"toolCall", "toolCallCancellation", "voiceActivity",
                     "voiceActivityDetectionSignal"})
 """Known messages that change nothing: kept in the log as they are."""
 _CONTENT = ("modelTurn", "outputTranscription", "generationComplete", "interrupted", "turnComplete",
             "turnCompleteReason", "interactionStatus", *CONTENT_LOGGED)
 _OUTPUT = "output"
+
+
+_KINDS = {"AUDIO": "audio", "TEXT": "text", "IMAGE": "image", "VIDEO": "image"}
+MAX_KINDS = 20
+"""Ours: the vendor names five."""
+
+
+def _by_kind(body: dict[str, Any], name: str, direction: Literal["in", "out"]) -> dict[Unit, float]:
+    """Tokens by kind, `[{"modality": ..., "tokenCount": ...}]`; other kinds are left out."""
+    out: dict[Unit, float] = {}
+    details = field(body, name)
+    for part in details[:MAX_KINDS] if isinstance(details, list) else ():
+        kind = _KINDS.get(str(field(part, "modality")))
+        if kind is not None and not (direction == "out" and kind == "image"):
+            unit = cast("Unit", f"{kind}_{direction}_tokens")
+            out[unit] = out.get(unit, 0.0) + (number(field(part, "tokenCount")) or 0.0)
+    return out
 
 
 @cache
@@ -91,6 +109,8 @@ class GeminiWire(EventStream):
         """When all audio that has come has been heard, as the server assumes too."""
         self._early: list[str] = []
         """Words that came before any sound of theirs."""
+        self._tally = Tally()
+        self._counted = False
         self._time_left: str | None = None
         """What the server said when it announced that it will go."""
         # In this order, where a message has several: what a turn holds comes before its end.
@@ -100,6 +120,7 @@ class GeminiWire(EventStream):
             "goAway": self._go_away,
             "sessionResumptionUpdate": self._resumable,
             "error": self._refused_by_message,
+            "usageMetadata": self._used,
         }
         self._order = (*self._handlers, *sorted(LOGGED))
         self._names = {spelt: name for name in self._order for spelt in (name, _snake(name))}
@@ -122,11 +143,19 @@ class GeminiWire(EventStream):
 
     def closed(self, code: int, reason: str) -> CloseCause | None:
         """What it means that the server closes the connection."""
-        cause = close_cause(code, reason)
+        cause = close_cause(code, reason, ready=self._ready)
         if self._time_left is None:
             return cause
         announced = f"announced by goAway, time left {self._time_left}"
         return CloseCause(f"{cause.text}; {announced}" if cause else announced)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of every message that counts some; where none did, the turns that nobody
+        counted."""
+        if self._counted or not self._turns_n:
+            return dict(self._tally.counts)
+        return {"unreported_responses": self._turns_n}
 
     # messages
 
@@ -166,6 +195,24 @@ class GeminiWire(EventStream):
         handle itself would open it, so it is not written down."""
         self._log(t_ns, "sessionResumptionUpdate", {
             "resumable": field(body, "resumable"), "handle": bool(field(body, "newHandle"))})
+
+    def _used(self, body: dict[str, Any], t_ns: int) -> None:
+        """Tokens of the turn so far; taken for one count a turn, which nobody states."""
+        self._log(t_ns, "usageMetadata", body)
+        n_in, n_out = (number(field(body, name)) for name in ("promptTokenCount",
+                                                              "responseTokenCount"))
+        if n_in is None and n_out is None:
+            return
+        self._counted = True
+        parts = _by_kind(body, "promptTokensDetails", "in")
+        for unit, n in _by_kind(body, "cacheTokensDetails", "in").items():
+            cached = min(n, parts.get(unit, 0.0))
+            parts[unit] = parts.get(unit, 0.0) - cached
+            parts[cast("Unit", f"cached_{unit}")] = cached
+        self._tally.split(n_in, parts)
+        self._tally.split(n_out, _by_kind(body, "responseTokensDetails", "out"))
+        self._tally.add("text_out_tokens", number(field(body, "thoughtsTokenCount")) or 0.0)
+        self._tally.add("unsplit_tokens", number(field(body, "toolUsePromptTokenCount")) or 0.0)
 
     def _refused_by_message(self, body: dict[str, Any], t_ns: int) -> None:
         told = ": ".join(excerpt(part, 200) for name in ("code", "status", "message")

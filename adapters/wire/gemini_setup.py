@@ -6,7 +6,7 @@ field that a model does not take. Defaults: DSB-IFEval, appendices E.1, E.2, F.4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from adapters.wire.base import CloseCause
@@ -133,10 +133,12 @@ _CODES = {
 the setup."""
 
 
-def close_cause(code: int, reason: str) -> CloseCause | None:
-    """What a close by the server means; `None` where nothing is known beyond the code."""
+def close_cause(code: int, reason: str, *, ready: bool = False) -> CloseCause | None:
+    """What a close by the server means; `None` where nothing is known beyond the code. `ready`:
+    the session was, so the setup was taken."""
     lowered = reason.lower()
     for words, meaning, hopeless in _KNOWN_CLOSES:
         if words in lowered:
             return CloseCause(meaning, hopeless, throttled=meaning == _QUOTA)
-    return _CODES.get(code)
+    known = _CODES.get(code)
+    return replace(known, hopeless=False) if known is not None and ready else known

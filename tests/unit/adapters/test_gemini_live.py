@@ -549,7 +549,7 @@ def test_a_handle_is_not_written_down() -> None:
 def test_closes_are_known_by_their_reason_and_then_by_their_code(
     code: int, reason: str, told: str, hopeless: bool,
 ) -> None:
-    cause = Driven().wire.closed(code, reason)
+    cause = Driven(ready=False).wire.closed(code, reason)
     assert cause is not None
     assert told in cause.text
     assert cause.hopeless == hopeless

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from adapters.base import AgentEvent, Fault, Throttled
 from adapters.usage import MAX_COUNT, Metered, Tally
 from adapters.wire.event_stream import PERMANENT_CODES, EventStream
+from adapters.wire.gemini_live import GeminiWire
+from adapters.wire.gemini_setup import GeminiSettings
 from adapters.wire.gpt_live import LiveSettings, LiveWire
 from adapters.wire.openai_realtime import RealtimeWire
 from adapters.wire.openai_session import SessionSettings
@@ -179,3 +181,56 @@ def test_a_cause_says_whether_the_run_or_the_next_start_is_meant(
     fault, = (e for e in give(wire, say(code)) if isinstance(e, Fault))
     assert (fault.severity, fault.hopeless, fault.throttled) == ("infrastructure", hopeless,
                                                                  throttled)
+
+
+# --- Gemini --------------------------------------------------------------------------------------
+
+
+def gemini() -> GeminiWire:
+    wire = GeminiWire(GeminiSettings(), "")
+    give(wire, {"setupComplete": {}})
+    assert wire.ready
+    return wire
+
+
+SPEECH = {"serverContent": {"modelTurn": {"parts": [{"inlineData": {
+    "mimeType": "audio/pcm;rate=24000", "data": "AAAAAA=="}}]}}}
+# As a user of the service saw it: 25 of the prompt's tokens are of no kind.
+METADATA = {"promptTokenCount": 522, "responseTokenCount": 42, "totalTokenCount": 564,
+            "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 332},
+                                    {"modality": "AUDIO", "tokenCount": 165}],
+            "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 42}],
+            "thoughtsTokenCount": 136}
+
+
+def test_geminis_tokens_are_added_by_kind() -> None:
+    wire = gemini()
+    assert wire.usage == {}
+    give(wire, SPEECH)
+    assert wire.usage == {"unreported_responses": 1}
+    give(wire, {"serverContent": {"turnComplete": True}, "usageMetadata": METADATA},
+         {"usage_metadata": {"promptTokenCount": 10, "cachedContentTokenCount": 4,
+                             "prompt_tokens_details": [{"modality": "TEXT", "tokenCount": 10}],
+                             "cacheTokensDetails": [{"modality": "TEXT", "tokenCount": 4}]}})
+    assert wire.usage == {"text_in_tokens": 338, "cached_text_in_tokens": 4, "audio_in_tokens": 165,
+                          "unsplit_tokens": 25, "audio_out_tokens": 42, "text_out_tokens": 136}
+
+
+@pytest.mark.parametrize("metadata", [
+    {}, {"totalTokenCount": 9}, {"promptTokenCount": "9"}, {"promptTokenCount": -1},
+    {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 332}]}])
+def test_metadata_without_a_count_leaves_the_turn_unreported(metadata: dict[str, Any]) -> None:
+    wire = gemini()
+    give(wire, SPEECH, {"usageMetadata": metadata})
+    assert wire.usage == {"unreported_responses": 1}
+
+
+def test_a_refused_setup_is_hopeless_and_a_refused_message_later_is_not() -> None:
+    fresh = GeminiWire(GeminiSettings(), "")
+    before, after = (w.closed(1007, "") for w in (fresh, gemini()))
+    assert before is not None
+    assert after is not None
+    assert (before.hopeless, after.hopeless) == (True, False)
+    quota = gemini().closed(1011, "You exceeded your current quota")
+    assert quota is not None
+    assert (quota.hopeless, quota.throttled) == (False, True)
