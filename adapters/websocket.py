@@ -137,6 +137,7 @@ class WebSocketSession:
     ) -> None:
         self._socket = socket
         self._wire = wire
+        self._ear = _Ear(socket, wire)
         self._clock = clock
         self._redact = redact
         self._incoming: deque[tuple[int, Message] | AgentEvent] = deque()
@@ -239,8 +240,7 @@ class WebSocketSession:
                 while self._incoming:
                     self._take(self._incoming.popleft())
                 while not wire.over:
-                    received = await _received(self._socket, self._wire)
-                    _decode(self._wire, received, self._clock.now_ns())
+                    self._ear.decode(await self._ear.next(), self._clock.now_ns())
         except (TimeoutError, ConnectionClosed):
             pass
 
@@ -265,7 +265,7 @@ class WebSocketSession:
             return (item,)
         t_ns, data = item
         self._incoming_bytes -= len(data)
-        output = _decode(self._wire, data, t_ns)
+        output = self._ear.decode(data, t_ns)
         for message in output.messages:
             self._queue(message)
         return output.events
@@ -300,7 +300,7 @@ class WebSocketSession:
         turn_ns = self._clock.now_ns() + SLICE_NS
         while True:
             try:
-                data = await _received(self._socket, self._wire)
+                data = await self._ear.next()
             except ConnectionClosed as error:
                 self._explain(error)
                 return
@@ -363,17 +363,23 @@ class WebSocketSession:
                     await self._taken.wait()
 
 
-async def _received(socket: ClientConnection, wire: Wire) -> Message:
-    """The next message: as bytes, unless it was a text frame and the wire cares."""
-    return await socket.recv(decode=None if isinstance(wire, FramedWire) else False)
+class _Ear:
+    """Takes messages off a socket for a wire: as bytes, unless it cares for the kind of frame."""
 
+    def __init__(self, socket: ClientConnection, wire: Wire) -> None:
+        self._socket = socket
+        self._wire = wire
+        self._framed = wire if isinstance(wire, FramedWire) else None
 
-def _decode(wire: Wire, message: Message, t_ns: int) -> Output:
-    if isinstance(message, str):
-        return wire.receive(message.encode(), t_ns)
-    if isinstance(wire, FramedWire):
-        return wire.receive_binary(message, t_ns)
-    return wire.receive(message, t_ns)
+    async def next(self) -> Message:
+        return await self._socket.recv(decode=False if self._framed is None else None)
+
+    def decode(self, message: Message, t_ns: int) -> Output:
+        if isinstance(message, str):
+            return self._wire.receive(message.encode(), t_ns)
+        if self._framed is not None:
+            return self._framed.receive_binary(message, t_ns)
+        return self._wire.receive(message, t_ns)
 
 
 @asynccontextmanager
@@ -450,6 +456,7 @@ async def _gate(
     socket: ClientConnection, peer: Peer, wire: Wire, redact: Redactor
 ) -> list[AgentEvent]:
     where = peer.uri.partition("?")[0]
+    ear = _Ear(socket, wire)
     events: list[AgentEvent] = []
     try:
         async with asyncio.timeout(peer.ready_timeout_s):
@@ -457,7 +464,7 @@ async def _gate(
                 for message in wire.opening():
                     await socket.send(message)
             while not wire.ready:
-                output = _decode(wire, await _received(socket, wire), 0)
+                output = ear.decode(await ear.next(), 0)
                 for event in output.events:
                     if isinstance(event, Fault) and event.severity == "infrastructure":
                         refused = InfrastructureError(
