@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from adapters.base import Capabilities
 from adapters.hosted import Hosted, Settings, connection_settings
 from adapters.openai_realtime import KEY
-from adapters.spec import Setting
+from adapters.spec import AtATime, Setting
 
 if TYPE_CHECKING:
     from adapters.wire.base import Wire
@@ -64,4 +64,6 @@ def _wire(settings: Settings, prompt: str) -> Wire:
 GPT_LIVE = Hosted(
     name="gpt_live", summary="OpenAI GPT-Live over a WebSocket", revision="gpt-live.1",
     key=KEY, capabilities=_capabilities, settings=SETTINGS,
-    path=lambda _: "/live/sessions", wire=_wire).spec()
+    path=lambda _: "/live/sessions", wire=_wire,
+    at_a_time=AtATime(25, "the vendor's documentation: 25 to 500 by tier, one count for each "
+                      "model")).spec()

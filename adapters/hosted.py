@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.peer import Key, Peer, check_base_url
-from adapters.spec import AdapterSpec, Setting
+from adapters.spec import AdapterSpec, AtATime, Setting
 from audio.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,13 +71,15 @@ class Hosted:
     must not be used. Asked when the adapter is built, and for each session."""
     check: Callable[[Settings, str], None] | None = None
     """Raises `InputError` for settings that cannot be, from settings and the adapter's name."""
+    at_a_time: AtATime | None = None
+    """As of `AdapterSpec`."""
 
     def spec(self) -> AdapterSpec:
         """The declaration, with capabilities as of the default settings."""
         return AdapterSpec(self.name, self.summary,
                            self.capabilities({s.name: s.default for s in self.settings}),
                            lambda settings: HostedAdapter(self, settings), self.settings,
-                           self.key.missing)
+                           self.key.missing, self.at_a_time)
 
     def session_wire(self, settings: Settings, config: SessionConfig) -> Wire:
         """The protocol of one session."""

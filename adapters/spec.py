@@ -81,6 +81,14 @@ class Setting:
         return self.maximum is None or value <= self.maximum
 
 
+@dataclass(frozen=True, slots=True)
+class AtATime:
+    """How many sessions a provider lets be open together, and where that is stated."""
+
+    sessions: int
+    source: str
+
+
 def _nothing_missing() -> None:
     return None
 
@@ -99,6 +107,8 @@ class AdapterSpec:
     build: Callable[[dict[str, Any]], Adapter]
     settings: tuple[Setting, ...] = ()
     missing: Callable[[], str | None] = _nothing_missing
+    at_a_time: AtATime | None = None
+    """`None`: nobody states it. What is stated is a hint: accounts differ."""
 
     def effective(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Defaults overlaid with what was given as text.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,22 @@ from rig.schedule import Bounds
 from rig.sent import check_conditions, condition_texts, conditions_facts
 from rig.settings import default_jobs, key_values
 from rig.store import RunFolder
+
+
+class Positive(click.FloatRange):
+    """A finite number above 0: with `nan`, which is neither more nor less than anything, a limit
+    would be none."""
+
+    def __init__(self, max: float | None = None) -> None:
+        super().__init__(min=0, min_open=True, max=max)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None,
+                ) -> float:
+        """As `click.FloatRange`."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"expected a number above 0, got {value!r}.", param, ctx)
+        return found
 
 
 def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ...],
@@ -56,14 +73,14 @@ def _help(context: click.Context, _option: click.Parameter, given: tuple[str, ..
 @click.option("--retries", type=click.IntRange(0, 100), default=2, show_default=True,
               help="Further attempts after an infrastructure error. Sessions that this machine "
               "was late with (void) are played again twice, whatever this says.")
-@click.option("--max-minutes", type=click.FloatRange(min=0, min_open=True), metavar="M",
+@click.option("--max-minutes", type=Positive(), metavar="M",
               help="Begin no session that may take all attempts together, resumed runs included, "
               "beyond so many minutes.")
-@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="X",
+@click.option("--max-cost", type=Positive(), metavar="X",
               help="The same for their cost, in the currency of the price (see `rig prices`).")
 @click.option("--allow-unknown-cost", is_flag=True, help="Take --max-cost also where the price is "
               "not known; then only what is known counts.")
-@click.option("--starts-per-minute", type=click.FloatRange(min=0, min_open=True, max=6000),
+@click.option("--starts-per-minute", type=Positive(max=6000),
               metavar="R", help="Begin at most so many sessions a minute, in real time. Default: "
               "as many as there is room for.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run folder. Default: "
@@ -98,6 +115,10 @@ def command(
     values = key_values(settings, "--set")
     system = registry.create(adapter, values, to_play=not dry_run)
     kind = choose_clock(system, clock)
+    stated = registry.spec(adapter).at_a_time
+    if stated is not None and jobs is not None and jobs > stated.sessions:
+        output.note(f"--jobs {jobs}: {adapter} may take {stated.sessions} sessions at a time "
+                    f"({stated.source}); the rig goes on with what it takes")
     check_conditions(line, system.capabilities, len(built.streams))
     bounds = Bounds()
     tariff = price_book(prices_file).tariff(system)
@@ -110,7 +131,8 @@ def command(
         plan: dict[str, Any] = {
             "adapter": adapter, "clock": kind, "cases": len(cases), "trials": trials,
             "sessions": len(cases) * trials, "max_session_minutes": round(minutes, 2),
-            **_estimated(tariff, minutes)}
+            **_estimated(tariff, minutes),
+            "sessions_at_a_time": None if stated is None else stated.sessions}
         texts = condition_texts(conditions_facts(line))
         output.table("dry run: nothing was played", ["what", "value"],
                      [*plan.items(), *(("condition", text) for text in texts)])

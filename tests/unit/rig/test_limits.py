@@ -1,0 +1,244 @@
+"""Limits of money and minutes through the command line, with virtual agents at a made-up price."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rig_testkit as kit
+
+from adapters.base import Capabilities, Fault
+from probes.render import load_built
+from rig.prices import ENVIRONMENT
+from rig.runner import planned_s
+from rig.schedule import Bounds
+from rig.store import RunFolder
+
+REAL = Capabilities(full_duplex=True, persona_prompt=True, realtime_only=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_prices_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    """Half a dollar a minute of session, for every agent of these tests."""
+    path = tmp_path / "prices.yaml"
+    path.write_text("version: 1\nprices:\n" + "".join(
+        f'  - {{adapter: {name}, currency: USD, date: "2026-01-02", source: made up, '
+        "per_minute: {session: 0.5}}\n" for name in ("silent", "monologue", "oracle")))
+    return path
+
+
+def total_minutes(run: Path) -> float:
+    return sum(line["session_s"] for line in kit.ledger(run)) / 60
+
+
+@pytest.mark.parametrize("agent", ["silent", "monologue", "oracle", "eager", "echo", "inverse"])
+def test_no_session_is_longer_than_its_plan(
+    agent: str, small_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    """What is reserved for a session is enough for it, whatever the system does."""
+    run = tmp_path / "run"
+    assert call_rig("run", small_suite, "--adapter", agent, "--jobs", 1, "--out", run).code == 0
+    built = load_built(small_suite)
+    by_id = {c.case_id: c for c in built.cases}
+    for line in kit.ledger(run):
+        case = by_id[line["case_id"]]
+        record = RunFolder(run).read_record(case.case_id, 1)
+        assert line["session_s"] >= record.recorded_n / 24_000 - 0.05
+        assert line["session_s"] <= planned_s(case, built.streams[case.stream_id], Bounds())
+        assert line["cost"] == 0.0
+        assert "currency" not in line
+
+
+def test_a_run_stops_within_the_limit_and_goes_on_with_a_higher_one(
+    small_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    run = tmp_path / "run"
+    command = ["run", small_suite, "--adapter", "silent", "--prices", prices, "--out", run]
+    called = call_rig(*command, "--jobs", 1, "--max-cost", 0.5, "--json")
+    assert called.code == 1
+    found = json.loads(called.out)
+    played = len(kit.ledger(run))
+    assert 0 < played < 9
+    assert found["not_played"] == 9 - played
+    assert found["limit"].startswith("--max-cost 0.5: USD ")
+    assert found["spent"]["currency"] == "USD"
+    assert 0 < found["spent"]["cost"] <= 0.5
+    assert found["spent"]["cost"] == pytest.approx(total_minutes(run) * 0.5, abs=1e-4)
+    assert f"{9 - played} sessions were not played" in called.err
+    assert f"Go on with a higher limit: rig run {small_suite} --adapter silent --out {run} " \
+           "--resume --max-cost ..." in called.err
+
+    again = call_rig(*command, "--jobs", 1, "--max-cost", 0.5, "--resume")
+    assert again.code == 1
+    assert len(kit.ledger(run)) == played, "nothing is begun by a resumed run beyond the limit"
+
+    rest = call_rig(*command, "--jobs", 1, "--max-cost", 99, "--resume", "--json")
+    assert rest.code == 0
+    found = json.loads(rest.out)
+    assert (found["limit"], found["not_played"]) == (None, 0)
+    assert found["spent"]["sessions"] == 9
+    assert found["spent"]["cost"] == pytest.approx(total_minutes(run) * 0.5, abs=1e-4)
+
+
+def test_minutes_are_limited_without_a_price_and_by_several_processes(
+    small_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    run = tmp_path / "run"
+    called = call_rig("run", small_suite, "--adapter", "monologue", "--jobs", 2, "--out", run,
+                      "--max-minutes", 2, "--json")
+    assert called.code == 1
+    found = json.loads(called.out)
+    assert 0 < found["spent"]["minutes"] <= 2
+    assert found["spent"]["cost"] == 0
+    assert found["spent"]["minutes"] == pytest.approx(total_minutes(run), abs=1e-3)
+    assert len((run / "starts.jsonl").read_text().splitlines()) == len(kit.ledger(run))
+
+
+def test_a_limit_that_is_enough_changes_nothing(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    plan = json.loads(call_rig("run", tiny_suite, "--adapter", "silent", "--prices", prices,
+                               "--dry-run", "--json").out)
+    assert plan["cost"] == pytest.approx(plan["max_session_minutes"] * 0.5, abs=0.01)
+    run = tmp_path / "run"
+    called = call_rig("run", tiny_suite, "--adapter", "silent", "--prices", prices, "--jobs", 1,
+                      "--max-minutes", plan["max_session_minutes"] + 0.01, "--max-cost",
+                      plan["cost"] + 0.01, "--out", run)
+    assert called.code == 0
+    assert "used by all attempts: " in called.out
+    assert "USD " in called.out
+
+
+def test_what_failed_and_was_void_is_paid_for_as_well(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
+) -> None:
+    add_adapter("faulty", kit.faulty("says so", frozenset({"R1-C1-1-L2"})))
+    prices.write_text(prices.read_text().replace("silent", "faulty"))
+    run = tmp_path / "run"
+    called = call_rig("run", tiny_suite, "--adapter", "faulty", "--jobs", 1, "--prices", prices,
+                      "--out", run, "--json")
+    assert called.code == 3
+    failed = [line for line in kit.ledger(run) if line["status"] == "infra_error"]
+    # Each broke off after two seconds.
+    assert [line["session_s"] for line in failed] == pytest.approx([2.0] * 3, abs=0.1)
+    assert [line["cost"] for line in failed] == pytest.approx([0.0167] * 3, abs=1e-3)
+    assert json.loads(called.out)["spent"]["cost"] == pytest.approx(
+        sum(line["cost"] for line in kit.ledger(run)), abs=1e-5)
+
+
+# --- unknown is unknown --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPFUN_API_KEY", "k" * 24)
+
+
+@pytest.mark.usefixtures("_a_key")
+def test_an_unknown_price_is_said_and_refuses_a_limit(
+    tiny_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    command = ["run", tiny_suite, "--adapter", "stepfun", "--out", tmp_path / "run"]
+    called = call_rig(*command, "--dry-run", "--json")
+    plan = json.loads(called.out)
+    assert (plan["cost"], plan["cost_usd"]) == (None, None)
+    assert plan["cost_reason"].startswith(
+        "cost unknown (no price for stepfun, model stepaudio-3-realtime-preview; add it to a file")
+    line = call_rig(*command, "--max-cost", 5).error
+    assert "--max-cost: no price for stepfun" in line
+    assert line.endswith("or allow what cannot be counted with --allow-unknown-cost")
+    assert not (tmp_path / "run").exists()
+
+
+def test_tokens_without_an_estimate_refuse_a_limit(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    prices.write_text(prices.read_text().replace("per_minute: {session: 0.5}",
+                                                 "per_million_tokens: {audio_in: 1}"))
+    command = ["run", tiny_suite, "--adapter", "silent", "--prices", prices, "--out",
+               tmp_path / "run"]
+    assert "add estimate_per_minute to it" in call_rig(*command, "--max-cost", 5).error
+    plan = json.loads(call_rig(*command, "--dry-run", "--json").out)
+    assert plan["cost"] is None
+    assert "estimate_per_minute" in plan["cost_reason"]
+
+
+def test_a_sum_with_unknown_parts_is_a_lower_bound(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    """The agent reports no tokens: their price is of no use."""
+    prices.write_text(prices.read_text().replace(
+        "per_minute: {session: 0.5}",
+        "per_minute: {session: 0.1}, per_million_tokens: {audio_in: 1}"))
+    run = tmp_path / "run"
+    called = call_rig("run", tiny_suite, "--adapter", "silent", "--jobs", 1, "--prices", prices,
+                      "--out", run, "--max-cost", 5, "--allow-unknown-cost")
+    assert called.code == 0
+    assert "at least USD 0." in called.out
+    assert "3 sessions of unknown price" in called.out
+    assert "not in the cost: the tokens, which were not reported" in called.err
+    assert {tuple(line["cost_missing"]) for line in kit.ledger(run)} == {
+        ("the tokens, which were not reported",)}
+
+
+def test_a_price_file_with_a_mistake_stops_before_anything_is_played(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices.write_text(prices.read_text().replace("0.5", "cheap", 1))
+    monkeypatch.setenv(ENVIRONMENT, str(prices))
+    run = tmp_path / "run"
+    line = call_rig("run", tiny_suite, "--adapter", "silent", "--out", run).error
+    assert "prices.yaml:3: prices[0].per_minute.session: expected a valid number" in line
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("option", ["--max-cost", "--max-minutes", "--starts-per-minute"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "much"])
+def test_limits_that_are_none_are_refused(
+    option: str, value: str, tiny_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    line = call_rig("run", tiny_suite, "--adapter", "silent", "--out", tmp_path / "run", option,
+                    value).error
+    assert option in line
+
+
+# --- a real clock --------------------------------------------------------------------------------
+
+
+def test_no_credit_within_a_session_stops_the_run(
+    tiny_suite: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
+) -> None:
+    def on_frame(session: kit.StubSession, _frame: Any) -> None:
+        if session.frames == 10:
+            session.emit(Fault(session.now_ns, "infrastructure", "error event: insufficient_quota",
+                               hopeless=True))
+
+    add_adapter("hosted", kit.stub(on_frame, capabilities=REAL))
+    run = tmp_path / "run"
+    called = call_rig("run", tiny_suite, "--adapter", "hosted", "--out", run, "--json")
+    assert called.code == 3
+    assert json.loads(called.out)["stopped"] == "error event: insufficient_quota"
+    attempt, = kit.ledger(run)
+    assert 0.1 < attempt["session_s"] < 2
+    assert "cost" not in attempt, "no price is known for it"
+    assert json.loads(called.out)["spent"]["cost"] is None
+    assert (run / "starts.jsonl").read_text() == \
+        f'{{"case_id":"{attempt["case_id"]}","trial":1,"attempt":1}}\n'
+
+
+def test_more_jobs_than_a_provider_states_are_told(
+    tiny_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    called = call_rig("run", tiny_suite, "--adapter", "gpt_live", "--jobs", 26, "--dry-run",
+                      "--json")
+    assert "--jobs 26: gpt_live may take 25 sessions at a time" in called.err
+    plan = json.loads(called.out)
+    assert plan["sessions_at_a_time"] == 25
+    assert plan["cost"] == pytest.approx(plan["max_session_minutes"] * 0.05, abs=1e-3)
