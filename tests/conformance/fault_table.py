@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent / "tools")]
 
 from faults import FAULTS, NotApplicable, Plays, Subject, subjects  # noqa: E402
 from recorded_tracks import FLUSH_MS, TRACK_MS, Shown  # noqa: E402
