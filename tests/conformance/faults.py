@@ -262,7 +262,6 @@ UNREGISTERED: dict[str, str] = {
     "cascade": "openai_realtime's wire against a server of ours; test_cascade_server.py",
     "webrtc": "needs the extra of that name; its faults are in test_webrtc.py",
     "sound_card": "a device and no connection; its faults are in test_sound_card.py",
-    "webrtc": "HTTP signalling and packets, behind an extra; its faults are in test_webrtc.py",
     "peer": "the known peer of the self-test; its faults are in test_peer.py",
 }
 """Adapters without a subject, and why. Every other adapter of the registry has one."""
