@@ -160,6 +160,11 @@ def variant_id(stream_id: str) -> str:
     return f"{stream_id}-L4b"
 
 
+def base_stream_id(stream_id: str) -> str:
+    """Id of the stream that a variant begins with; of a base stream its own."""
+    return stream_id.removesuffix("-L4b")
+
+
 def conversation_ids(suite: Suite, cases: Iterable[PlannedCase]) -> tuple[str, ...]:
     """Ids of the conversations that some cases are made of, each once: what the gates judge before
     `plan_streams` needs every text."""

@@ -29,6 +29,7 @@ _COMMANDS = {
     "score": ("rig.commands.score", "Recordings to measurements and verdicts."),
     "rescore": ("rig.commands.rescore", "Score recordings that others made."),
     "sweep": ("rig.commands.sweep", "Decide again over grids of thresholds and VAD settings."),
+    "compare": ("rig.commands.compare", "Effects, systems, roles and trials, with paired tests."),
     "report": ("rig.commands.report", "Write one self-contained HTML page."),
     "check": ("rig.commands.check", "One short session that proves key, rate and audio both "
                                     "ways."),
@@ -41,6 +42,8 @@ _COMMANDS = {
                                           "settings."),
     "prices": ("rig.commands.prices", "List what sessions cost, as far as it is known."),
     "engines": ("rig.commands.engines", "List the speech engines and their settings."),
+    "devices": ("rig.commands.devices", "List the sound devices of this machine."),
+    "calibrate": ("rig.commands.calibrate", "Measure the round trip of a sound card."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),
 }
 _BUG_EXIT_CODE = 70

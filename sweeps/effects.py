@@ -159,7 +159,8 @@ def difference(first: Iterable[Case], second: Iterable[Case], key: Callable[[Cas
         (only_first - only_second) / n if n else None, draws.interval(sums),
         mcnemar(only_first, only_second) if n else None,
         sign_flip([round(net) for net, _ in sums.values()]) if n else None,
-        resolution(n, discordant / n if n else 0.0))
+        # Streams, not pairs: what is called resolved is so by the clustered test.
+        resolution(len(sums), discordant / n if n else 0.0))
 
 
 def _by_key(cases: Iterable[Case], key: Callable[[Case], object]) -> dict[object, Case]:

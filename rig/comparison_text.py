@@ -1,0 +1,224 @@
+"""A comparison as tables for the terminal, rows for a spreadsheet, and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from rig.console import Output
+
+EFFECT_NAMES = {"entailment_gap": "entailment gap (L1 - L2)",
+                "redundancy_gain": "redundancy gain (L3 - L2)", "role_tax": "role tax (L3 - L1)"}
+_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+          "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+DIFFERENCE_COLUMNS = ["n", "+", "-", "points", "95 %", "McNemar p", "clustered p", "Holm p", ""]
+
+
+def print_comparison(output: Output, document: dict[str, Any]) -> None:
+    """Everything, in the order in which it is asked."""
+    systems = document["systems"]
+    for title, floor in (("systems", False), ("floors and oracles", True)):
+        rows = [[name, pool, *_rate_cells(s["ias"][pool])]
+                for name, s in systems.items() if s["floor"] is floor for pool in s["ias"]]
+        if rows:
+            levels = _levels(systems)
+            output.table(f"{title}: IAS in percent [bootstrap 95 % over audio streams]",
+                         ["run", "pool", *levels],
+                         [row[:2] + [row[2].get(level, "-") for level in levels] for row in rows])
+    for pool in ("core", "all"):
+        rows = [[f"{name}: {EFFECT_NAMES[e]}", *difference_cells(found)]
+                for name, s in systems.items() if not s["floor"]
+                for e, found in s["effects"][pool].items()]
+        if rows:
+            output.table(f"effects, {pool}: percentage points", ["", *DIFFERENCE_COLUMNS], rows)
+        rows = [[f"{p['first']} - {p['second']}, {p['level']}", *difference_cells(p)]
+                for p in document["pairs"] if p["pool"] == pool]
+        if rows:
+            output.table(f"systems, {pool}: percentage points", ["", *DIFFERENCE_COLUMNS], rows)
+    for name, s in systems.items():
+        _print_system(output, name, s)
+    output.line("a difference is resolved when its clustered p, adjusted by Holm in its family, is "
+                f"below {document['alpha']:g}; + and - are the discordant pairs")
+
+
+def _print_system(output: Output, name: str, s: dict[str, Any]) -> None:
+    output.line(f"{name}: {s['cases']} verdicts on {s['streams']} audio streams, "
+                f"{s['trials']} trial(s)" + (", floor" if s["floor"] else ""))
+    for note in s["notes"]:
+        output.line(f"  {note}")
+    if s["floor"]:
+        return
+    smallest = _smallest(s["effects"]["all"])
+    if smallest:
+        output.line(f"  {smallest}")
+    rows = [[f"{kind} {key}", found["n"], _rate(found), _interval(found["wilson"]),
+             _interval(found["bootstrap"])]
+            for kind in ("action", "role", "probe") for key, found in s[f"by_{kind}"].items()]
+    output.table(f"{name}: rates in percent, all levels but L4a",
+                 ["", "n", "rate", "Wilson 95 %", "bootstrap 95 %"], rows)
+    rows = [[f"{role}: {EFFECT_NAMES[e]}", *difference_cells(found)]
+            for role, effects in s["effects_by_role"].items() for e, found in effects.items()]
+    output.table(f"{name}: effects by role, all actions; not adjusted, for looking",
+                 ["", *DIFFERENCE_COLUMNS], rows)
+    matched = s["matched_audio"]
+    if matched:
+        rows = [[pair, *difference_cells(found)] for pair, found in matched["pairs"].items()]
+        output.table(f"{name}: roles on the same audio ({matched['streams']} streams); "
+                     "not adjusted", ["", *DIFFERENCE_COLUMNS], rows)
+    repeated = s["repeated"]
+    if repeated:
+        hats = ", ".join(f"pass^{k} {_percent(v)}" for k, v in repeated["pass_hat"].items())
+        output.line(f"  trials: {repeated['unstable']} of {repeated['cases']} cases have both "
+                    f"verdicts; {hats}")
+
+
+def _smallest(effects: dict[str, Any]) -> str:
+    """What the design can resolve at all, in words."""
+    known = [e for e in effects.values() if e["resolves"] is not None]
+    if not known:
+        return "no effect can be resolved: fewer than six pairs"
+    best = min(known, key=lambda e: e["resolves"])
+    text = (f"{best['n']} pairs on {best['clusters']} audio streams resolve "
+            f"{100 * best['resolves']:.1f} points at the least, when all that differ point one way")
+    powered = [e["resolves_powered"] for e in known if e["resolves_powered"] is not None]
+    if powered:
+        text += f"; about {100 * min(powered):.1f} points with power 0.8 at the discordance seen"
+    return text
+
+
+def difference_cells(found: dict[str, Any]) -> list[str]:
+    """The cells under `DIFFERENCE_COLUMNS`."""
+    interval = found["interval"]
+    return [str(found["n"]) + (f" (+{found['one_sided']} one-sided)" if found["one_sided"] else ""),
+            str(found["only_first"]), str(found["only_second"]),
+            "-" if found["difference"] is None else f"{100 * found['difference']:+.1f}",
+            "-" if interval is None else f"[{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]",
+            _p(found["p_mcnemar"]), _p(found["p_clustered"]), _p(found["p_holm"]),
+            found["verdict"]]
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _rate(found: dict[str, Any]) -> str:
+    """Of a zero, what it may be at most (95 %, one-sided)."""
+    bound = found["upper_bound_of_zero"]
+    return _percent(found["rate"]) + ("" if bound is None else f" (at most {100 * bound:.1f})")
+
+
+def _interval(value: tuple[float, float] | None) -> str:
+    return "-" if value is None else f"[{100 * value[0]:.0f}, {100 * value[1]:.0f}]"
+
+
+def _levels(systems: dict[str, Any]) -> list[str]:
+    found = {level for s in systems.values() for pool in s["ias"].values() for level in pool}
+    return [level for level in ("L0", "L1", "L2", "L3", "L4a", "L4b", "none") if level in found]
+
+
+def _rate_cells(levels: dict[str, Any]) -> list[dict[str, str]]:
+    return [{level: f"{_percent(r['rate'])} {_interval(r['bootstrap'])} n={r['n']}"
+             for level, r in levels.items()}]
+
+
+# rows for a spreadsheet
+
+_CSV_COLUMNS = ("kind", "system", "second", "pool", "group", "name", "n", "passed", "rate",
+                "only_first", "only_second", "one_sided", "difference", "low", "high",
+                "p_mcnemar", "p_clustered", "p_holm", "verdict")
+
+
+def as_csv(document: dict[str, Any]) -> str:
+    """Every rate and difference, a row each; shares in 0..1. Empty where there is no number."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in _rows(document):
+        writer.writerow({k: _cell(v) for k, v in row.items() if k in _CSV_COLUMNS})
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A run's name may begin like a formula; a spreadsheet would run it."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for system, s in document["systems"].items():
+        about = {"system": system}
+        for pool, levels in s["ias"].items():
+            for level, found in levels.items():
+                yield about | {"kind": "ias", "pool": pool, "name": level} | _rate_row(found)
+        for kind in ("action", "role", "probe"):
+            for key, found in s[f"by_{kind}"].items():
+                yield about | {"kind": kind, "name": key} | _rate_row(found)
+        for pool, effects in s["effects"].items():
+            for e, found in effects.items():
+                yield about | {"kind": "effect", "pool": pool, "name": e} | _difference_row(found)
+        for role, effects in s["effects_by_role"].items():
+            for e, found in effects.items():
+                yield about | {"kind": "effect", "pool": "all", "group": role, "name": e} \
+                    | _difference_row(found)
+        for pair, found in (s["matched_audio"] or {"pairs": {}})["pairs"].items():
+            yield about | {"kind": "matched_audio", "pool": "all", "name": pair} \
+                | _difference_row(found)
+    for found in document["pairs"]:
+        yield {"kind": "pair", "system": found["first"], "second": found["second"],
+               "pool": found["pool"], "name": found["level"]} | _difference_row(found)
+
+
+def _rate_row(found: dict[str, Any]) -> dict[str, Any]:
+    low, high = found["bootstrap"] or (None, None)
+    return {"n": found["n"], "passed": found["passed"], "rate": found["rate"], "low": low,
+            "high": high}
+
+
+def _difference_row(found: dict[str, Any]) -> dict[str, Any]:
+    low, high = found["interval"] or (None, None)
+    return {**found, "low": low, "high": high}
+
+
+# LaTeX
+
+def as_latex(document: dict[str, Any]) -> str:
+    """Two tables (booktabs): IAS by level, and effects; what is resolved is bold."""
+    systems = document["systems"]
+    levels = _levels(systems)
+    head = "% made by rig compare; needs \\usepackage{booktabs}\n"
+    ias = [[_escape(name) + (" (floor)" if s["floor"] else ""), pool,
+            *(_percent(s["ias"][pool].get(level, {}).get("rate")) for level in levels)]
+           for name, s in systems.items() for pool in s["ias"]]
+    effects = [[_escape(name), pool, *(_latex_effect(s["effects"][pool][e]) for e in EFFECT_NAMES)]
+               for name, s in systems.items() if not s["floor"] for pool in s["effects"]]
+    return head + _tabular(["System", "Pool", *levels], ias) + "\n" + _tabular(
+        ["System", "Pool", "Entailment gap", "Redundancy gain", "Role tax"], effects)
+
+
+def _latex_effect(found: dict[str, Any]) -> str:
+    if found["difference"] is None:
+        return "--"
+    text = f"{100 * found['difference']:+.1f}"
+    return f"\\textbf{{{text}}}" if found["verdict"] == "resolved" else text
+
+
+def _tabular(columns: list[str], rows: list[list[str]]) -> str:
+    lines = [f"\\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}", "\\toprule",
+             " & ".join(columns) + r" \\", "\\midrule",
+             *(" & ".join("--" if cell == "-" else cell for cell in row) + r" \\" for row in rows),
+             "\\bottomrule", "\\end{tabular}"]
+    return "\n".join(lines) + "\n"
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in text if c.isprintable())

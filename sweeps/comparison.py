@@ -1,0 +1,185 @@
+"""Everything that is said when systems are compared, as one document.
+
+The figures are those of `sweeps.effects` and `sweeps.paired`; here they are pooled, put into
+families and worded. A family is what Holm's adjustment ranges over, and is named with its size:
+one pool's three effects of all systems under test, and one pool's pairs of systems at all levels.
+Floors and oracles are computed alike, listed apart, and are in no family: nothing is claimed of
+them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeps.aggregate import LEVELS, NEVER_POOLED
+from sweeps.effects import (
+    DRAWS,
+    EFFECTS,
+    POOLS,
+    SEED,
+    Case,
+    Difference,
+    Draws,
+    between,
+    difference,
+    effect,
+    pool,
+    rate,
+    trials_of,
+)
+from sweeps.intervals import wilson
+from sweeps.paired import ALPHA, POWER, holm, pass_hat_k, trial_variance, upper_bound_of_zero
+
+MATCHED_ROLES = ("R1", "R2", "R3")
+"""Roles that share audio (design page: C1 and C4, instances 1 to 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One run. `floor`: an agent of known behaviour, shown beside and claimed nothing of."""
+
+    name: str
+    cases: tuple[Case, ...]
+    floor: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def compare(systems: Sequence[System], *, draws_n: int = DRAWS, seed: int = SEED,
+            ) -> dict[str, Any]:
+    """The document. Raises `ValueError` where two systems have one name."""
+    if len({s.name for s in systems}) < len(systems):
+        raise ValueError("expected systems of different names")
+    draws = Draws((c.stream for s in systems for c in s.cases), draws_n, seed)
+    out = {
+        "alpha": ALPHA, "power": POWER, "draws": draws_n, "seed": seed,
+        "systems": {s.name: _system(s, draws) for s in systems},
+        "pairs": _pairs(systems, draws)}
+    _adjust_effects(systems, out)
+    return out
+
+
+def _system(system: System, draws: Draws) -> dict[str, Any]:
+    cases = list(system.cases)
+    pooled = [c for c in cases if c.level != NEVER_POOLED]
+    trials = trials_of(cases)
+    most = max((n for _, n in trials), default=0)
+    return {
+        "floor": system.floor, "notes": list(system.notes),
+        "cases": len(cases), "streams": len({c.stream for c in cases}), "trials": most,
+        "ias": {name: {level: _rate(found, draws) for level in LEVELS
+                       if (found := [c for c in pool(cases, name) if c.level == level])}
+                for name in POOLS},
+        "by_action": _grouped(pooled, lambda c: str(c.action), draws),
+        "by_role": _grouped(pooled, lambda c: c.role, draws),
+        "by_probe": _grouped(pooled, lambda c: c.probe, draws),
+        "effects": {name: {e: effect_entry(effect(pool(cases, name), e, draws)) for e in EFFECTS}
+                    for name in POOLS},
+        "effects_by_role": {
+            role: {e: effect_entry(effect(found, e, draws)) for e in EFFECTS}
+            for role, found in _groups(cases, lambda c: c.role)},
+        "matched_audio": _matched(cases, draws),
+        "repeated": None if most < 2 else _repeated(trials, most),
+    }
+
+
+def _rate(cases: Sequence[Case], draws: Draws) -> dict[str, Any]:
+    found = rate(cases, draws)
+    return {"n": found.n, "passed": found.passed, "unscored": found.unscored,
+            "unsupported": found.unsupported,
+            "rate": found.passed / found.n if found.n else None,
+            "wilson": wilson(found.passed, found.n), "bootstrap": found.interval,
+            "upper_bound_of_zero": upper_bound_of_zero(found.n) if found.passed == 0 else None}
+
+
+def effect_entry(found: Difference) -> dict[str, Any]:
+    """One difference; `p_holm` and `verdict` are filled in where it belongs to a family."""
+    return {"n": found.n, "only_first": found.only_first, "only_second": found.only_second,
+            "one_sided": found.one_sided, "clusters": found.clusters,
+            "difference": found.difference, "interval": found.interval,
+            "p_mcnemar": found.p_mcnemar, "p_clustered": found.p_clustered, "p_holm": None,
+            "resolves": found.resolution.certain, "resolves_powered": found.resolution.powered,
+            "verdict": found.verdict(found.p_clustered)}
+
+
+def _groups(cases: Iterable[Case], key: Callable[[Case], str]) -> list[tuple[str, list[Case]]]:
+    ordered = sorted(cases, key=key)
+    return [(name, list(found)) for name, found in itertools.groupby(ordered, key)]
+
+
+def _grouped(cases: Iterable[Case], key: Callable[[Case], str], draws: Draws) -> dict[str, Any]:
+    return {name: _rate(found, draws) for name, found in _groups(cases, key)}
+
+
+def _matched(cases: Sequence[Case], draws: Draws) -> dict[str, Any] | None:
+    """Roles on the same audio: the user's side is byte for byte alike, so what differs is the
+    prompt. `None` where the cases hold no audio of two roles."""
+    roles: dict[str, set[str]] = {}
+    for case in cases:
+        if case.role in MATCHED_ROLES and case.level != NEVER_POOLED:
+            roles.setdefault(case.stream, set()).add(case.role)
+    shared = {stream for stream, found in roles.items() if len(found) > 1}
+    kept = [c for c in cases if c.stream in shared and c.role in MATCHED_ROLES
+            and c.level != NEVER_POOLED]
+    if not kept:
+        return None
+    by_role = dict(_groups(kept, lambda c: c.role))
+    return {
+        "streams": len(shared),
+        "by_role": {role: _rate(found, draws) for role, found in by_role.items()},
+        "pairs": {f"{a}-{b}": effect_entry(difference(
+            by_role[a], by_role[b], _without_role, draws))
+            for a, b in itertools.combinations(by_role, 2)}}
+
+
+def _without_role(case: Case) -> tuple[str, str, str, int]:
+    """What two roles have in common: the same audio in the same place of the suite."""
+    place = case.conversation.removeprefix(f"{case.role}-")
+    return case.stream, place, case.level, case.trial
+
+
+def _repeated(trials: Sequence[tuple[int, int]], most: int) -> dict[str, Any]:
+    found = trial_variance(trials)
+    return {
+        "cases": found.cases if found else 0, "unstable": found.unstable if found else 0,
+        "variance_within": found.within if found else None,
+        "variance_between": found.between if found else None,
+        "pass_hat": {str(k): pass_hat_k(trials, k) for k in range(1, most + 1)}}
+
+
+def _pairs(systems: Sequence[System], draws: Draws) -> list[dict[str, Any]]:
+    """Each pair of systems under test, at each level, in both pools."""
+    out: list[dict[str, Any]] = []
+    tested = [s for s in systems if not s.floor]
+    for name in POOLS:
+        family: list[dict[str, Any]] = []
+        for a, b in itertools.combinations(tested, 2):
+            ones, others = pool(a.cases, name), pool(b.cases, name)
+            for level in LEVELS:
+                first = [c for c in ones if c.level == level]
+                second = [c for c in others if c.level == level]
+                if level == NEVER_POOLED or not (first or second):
+                    continue
+                family.append({"pool": name, "level": level, "first": a.name, "second": b.name,
+                               **effect_entry(between(first, second, draws))})
+        adjust(family)
+        out += family
+    return out
+
+
+def _adjust_effects(systems: Sequence[System], document: dict[str, Any]) -> None:
+    for name in POOLS:
+        adjust([document["systems"][s.name]["effects"][name][e]
+                for s in systems if not s.floor for e in EFFECTS])
+
+
+def adjust(family: Sequence[dict[str, Any]]) -> None:
+    """Holm over the clustered p of all entries that have one; words from the adjusted p."""
+    tested = [entry for entry in family if entry["p_clustered"] is not None]
+    for entry, p in zip(tested, holm([e["p_clustered"] for e in tested]), strict=True):
+        entry["p_holm"] = p
+        entry["family"] = len(tested)
+        if entry["verdict"] in ("resolved", "not resolved"):
+            entry["verdict"] = "resolved" if p < ALPHA else "not resolved"
