@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +204,8 @@ def measured(subject: Subject, folder: Path) -> tuple[Done, list[str]]:
         try:
             check_calm(suite) if name == "calm" else check(suite, name)
         except AssertionError as error:
-            line = re.sub(r"\s+", " ", str(error)) or "see `check` in fault_checks.py"
+            asserted = traceback.extract_tb(error.__traceback__)[-1].line
+            line = re.sub(r"\s+", " ", f"{asserted} {error}")
             cells[name] = f"NOT AS EXPECTED: {cells.get(name, '')}"
             failed.append(f"{subject.adapter}: {name}: {line[:200]}")
     return Done(subject, cells, _row(show(subject, folder / "tracks"))), failed

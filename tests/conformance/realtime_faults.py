@@ -119,7 +119,7 @@ def realtime_faults(kind: type[Scenario]) -> dict[str, Plays | NotApplicable]:
                             sees=r"the connection was given up: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0, chunk_s=0.02)),
         "burst/one_delta": Plays(make(chunk_s=60.0)),
-        "trickle": Plays(make(pace_s=0.008, chunk_s=0.01)),
+        "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),
         "empty": Plays(make(mangle=empty_pieces), r"audio delta skipped: expected "),
         "odd": Plays(make(make_mangle=SplitSamples), r"splits a sample"),
         "unknown_events": Plays(make(mangle=unknown_events), r"unknown_event"),
