@@ -217,7 +217,7 @@ SUBJECT = Subject(
                                 sees=r"given up: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0, chunk_s=0.02)),
         "burst/one_piece": Plays(make(chunk_s=60.0)),
-        "trickle": Plays(make(pace_s=0.008, chunk_s=0.01)),
+        "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),
         "empty": Plays(make(mangle=empty_pieces), r"audio delta skipped: expected audio"),
         "odd": Plays(make(make_mangle=SplitSamples), r"splits a sample"),
         "unknown_events": Plays(make(mangle=unknown_messages), r"unknown_event.*serverContent.tempo"

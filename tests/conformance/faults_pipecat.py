@@ -142,7 +142,7 @@ SUBJECT = Subject(
                             sees=r"the connection was given up: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0)),
         "burst/one_frame": Plays(make(chunk_s=60.0)),
-        "trickle": Plays(make(pace_s=0.008, chunk_s=0.01)),
+        "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),
         "empty": Plays(make(mangle=empty_pieces), r"audio frame skipped: expected audio"),
         "odd": Plays(make(make_mangle=SplitSamples), r"splits a sample"),
         "unknown_events": Plays(make(mangle=unknown_frames), r"unknown_event"),
