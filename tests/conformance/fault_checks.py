@@ -21,6 +21,14 @@ LONGEST_S = 14.0
 """No session lasts longer: its schedule ends after 11.5 s at most, or its peer is given up."""
 
 
+SHORT = {"the server closed the connection: ": "closed: ", "the server answered ": "",
+         "the agent answered ": "", "the agent closed the connection: ": "closed: ",
+         "cannot connect: ": "", "error event: ": "", "; rate limit or quota": "",
+         "the connection was given up: ": "given up: ",
+         "the connection broke off without a close (1006)": "broke off (1006)"}
+"""Of a reason, for a cell of the table."""
+
+
 def value_tolerance_s(mine: Result, calm: Result, later_s: float) -> float:
     """How far two waits for the same reply may lie apart.
 
@@ -124,8 +132,9 @@ def cell(suite: FaultSuite, name: str) -> str:
     """What was seen, for the table."""
     fault, seen = suite.subject.fault(name), suite.seen[name]
     if fault.group == "infrastructure":
-        reason = re.sub(r"^wss?://\S+: ", "", seen.outcome.reason or "no reason")
-        reason = reason.replace("the server closed the connection: ", "closed: ")
+        reason = re.sub(r"^\w+://\S+: ", "", seen.outcome.reason or "no reason")
+        for said, short in SHORT.items():
+            reason = reason.replace(said, short)
         return f"{seen.outcome.status}: {shortened(reason)}"
     if seen.outcome.status != "done":
         return f"{seen.outcome.status}: {shortened(seen.outcome.reason or '')}"
