@@ -12,6 +12,9 @@ Rules for trouble (ours)
   session ends as infrastructure, from the `max_xruns + 1`st on; those before are transparent.
 - User sound that came too late for the card is not played: silence in its place is transparent, up
   to `MAX_HOLE_MS` of sound in all as well; more is infrastructure.
+- With a reference channel the user's own sound is looked for in it, once a second: a shift of more
+  than `MAX_SHIFT_MS` since the session began, which software devices do not report, is
+  infrastructure.
 - No callback for `STALL_S`, or a stream that has ended: infrastructure, the device is gone.
 """
 
@@ -27,6 +30,7 @@ import numpy as np
 from adapters.base import PEER_FRAMES, AgentEvent, AudioReceived, Clock, Fault, StateChanged
 from adapters.sound_card.bridge import XRUN, Bridge, Callback, xrun_names
 from adapters.sound_card.card_clock import base_offset_ns, fit, reported_round_trip_ms
+from adapters.sound_card.loopback import find
 from adapters.sound_card.stream import POLL_NS, CardStream, rig_now_ns
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -42,6 +46,16 @@ CLOCK_LOG_NS = 5 * NS_PER_S
 """How often the fitted clock is logged. Ours."""
 TIMING_FRAMES = 50
 """Frames whose times at the DAC are logged together: a second. Ours."""
+
+
+MAX_SHIFT_MS = 3.0
+"""How far the reference may move: what is left of the 5 ms that recorded tracks are held to when
+the rest is the detector's and the machine's. Ours."""
+WATCH_FRAMES = 10
+"""Length of user sound that is looked for: 0.2 s, in which speech is unlike itself. Ours."""
+WATCH_SEARCH_MS = 20
+WATCH_MIN_DB = -50.0
+"""Quieter user sound is not looked for (RMS against full scale). Ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,9 @@ class CardSession:
         self._lost_sound_n = 0
         self._late_frames = 0
         self._clock_due_ns = 0
+        self._watched: list[Float32] = []
+        self._watched_at = 0
+        self._shift_ms = 0.0
         self._troubles: list[Fault] = []
         self._failure: str | None = None
 
@@ -97,6 +114,8 @@ class CardSession:
         except ValueError:
             # The card has all but stopped taking samples; the watch says so within a second.
             late_n = self._frame_n
+        if self._correction.source == "reference_channel":
+            self._remember(frame)
         self._sent_n += self._frame_n
         self._account(late_n, frame)
 
@@ -162,6 +181,7 @@ class CardSession:
         found += self._watch(log, now_ns)
         if self._zero_n is not None:
             found += self._heard(self._zero_n)
+            found += self._reference(self._zero_n)
             found += self._timing(log, self._zero_n, now_ns)
         if now_ns >= self._clock_due_ns:
             found += self._clock_facts(log, now_ns)
@@ -207,6 +227,40 @@ class CardSession:
                                        np.ascontiguousarray(piece[:, 0])))
             self._given_n += self._frame_n
         return found
+
+    def _remember(self, frame: Float32) -> None:
+        """Keep the first frames of every second, for the watch on the reference channel."""
+        k = self._sent_n // self._frame_n
+        if k % FRAMES_PER_S == 0:
+            self._watched, self._watched_at = [], k
+        if len(self._watched) < WATCH_FRAMES:
+            self._watched.append(frame)
+
+    def _reference(self, zero_n: int) -> list[AgentEvent]:
+        """Where the remembered user sound is on the reference channel, once it must have come."""
+        margin_n = WATCH_SEARCH_MS * self._rate_hz // 1000
+        at_n = zero_n + self._watched_at * self._frame_n + self._correction.samples
+        end_n = at_n + WATCH_FRAMES * self._frame_n + margin_n
+        if len(self._watched) < WATCH_FRAMES or self._bridge.done_n < end_n:
+            return []
+        sent, self._watched = np.concatenate(self._watched), []
+        level = float(np.sqrt(np.mean(sent.astype(np.float64) ** 2)))
+        heard = self._bridge.take(at_n - margin_n, end_n)
+        if heard is None or level < 10 ** (WATCH_MIN_DB / 20):
+            return []
+        found = find(np.ascontiguousarray(heard[:, 1]), sent)
+        if found is None:
+            self._end("the user's own sound is not where it was on the reference channel: the card "
+                      f"shifted by more than {WATCH_SEARCH_MS} ms, or the channel is cut off")
+            return []
+        before_ms = self._shift_ms
+        self._shift_ms = (found.at_n - margin_n) * 1000 / self._rate_hz
+        if abs(self._shift_ms) > MAX_SHIFT_MS:
+            self._end(f"the card shifted by {self._shift_ms:.1f} ms during the session (reference "
+                      f"channel), expected at most {MAX_SHIFT_MS:g} ms")
+        if abs(self._shift_ms - before_ms) < 0.1:
+            return []
+        return [StateChanged(self._clock.now_ns(), "reference_shift", f"{self._shift_ms:.2f} ms")]
 
     def _timing(self, log: list[Callback], zero_n: int, now_ns: int) -> list[AgentEvent]:
         """When frames were at the DAC, by the card's own times: for the timing certificate."""
