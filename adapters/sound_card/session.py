@@ -233,7 +233,7 @@ class CardSession:
         k = self._sent_n // self._frame_n
         if k % FRAMES_PER_S == 0:
             self._watched, self._watched_at = [], k
-        if len(self._watched) < WATCH_FRAMES:
+        if k - self._watched_at == len(self._watched) < WATCH_FRAMES:
             self._watched.append(frame)
 
     def _reference(self, zero_n: int) -> list[AgentEvent]:
