@@ -30,6 +30,7 @@ from rig.orchestrator import Played, play
 from rig.record import AudioEvent, FaultEvent, ResponseDoneEvent, ResponseStartedEvent, TextEvent
 from rig.recorder import certificate
 from rig.schedule import Bounds, Plan
+from rig.spending import Meter, Spent
 from rig.timing import TimingCertificate
 
 SENTENCE = "Hello, this is a short test call. Please answer in one sentence."
@@ -87,6 +88,7 @@ class Checked:
     text: str
     faults: tuple[str, ...]
     problems: tuple[str, ...]
+    spent: Spent = Spent()  # noqa: RUF009 - immutable
 
 
 @functools.cache
@@ -109,19 +111,23 @@ def check(adapter: Adapter, clock: ClockKind, wait_s: float) -> Checked:
     config = SessionConfig("check", 1, PROMPT, 1, adapter.settings,
                            hint if adapter.capabilities.wants_hint else None)
 
+    meter = Meter()
+
     async def once() -> Played:
         if clock == "virtual":
-            return await play(plan, adapter, config, vad=VadSettings(), bounds=bounds)
+            return await play(plan, adapter, config, vad=VadSettings(), bounds=bounds,
+                              meter=meter)
         with LiveDetection() as live, punctual():
-            return await play(plan, adapter, config, vad=VadSettings(), bounds=bounds, live=live)
+            return await play(plan, adapter, config, vad=VadSettings(), bounds=bounds, live=live,
+                              meter=meter)
 
     try:
         with asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
             played = runner.run(once())
     except InfrastructureError as error:
         return Checked(clock, str(error), None, 0, None, None, None, None, 0, (), "", (),
-                       (str(error),))
-    return _judged(adapter, clock, played)
+                       (str(error),), meter.spent)
+    return replace(_judged(adapter, clock, played), spent=meter.spent)
 
 
 def _judged(adapter: Adapter, clock: ClockKind, played: Played) -> Checked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,12 +10,14 @@ import click
 from adapters import registry
 from adapters.base import Adapter
 from rig.check import Checked, check
+from rig.commands.prices import prices_option
 from rig.console import Output
+from rig.prices import Tariff, money, price_book
 from rig.runner import choose_clock
 from rig.settings import key_values
 
 
-@click.command("check")
+@click.command("check", params=[prices_option()])
 @click.option("--adapter", "name", required=True, metavar="NAME", help="System to look at; see "
               "`rig adapters`.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the "
@@ -22,7 +25,8 @@ from rig.settings import key_values
 @click.option("--wait-s", type=click.FloatRange(1.0, 60.0), default=10.0, show_default=True,
               help="Longest wait for the end of the reply.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(name: str, settings: tuple[str, ...], wait_s: float, as_json: bool) -> int:
+def command(name: str, settings: tuple[str, ...], wait_s: float, prices_file: Path | None,
+            as_json: bool) -> int:
     """Hold one short session: the user says a sentence, the system answers it.
 
     Shown are what a run relies on: key and address, the rate at which frames go out and how late,
@@ -36,16 +40,28 @@ def command(name: str, settings: tuple[str, ...], wait_s: float, as_json: bool) 
     """
     output = Output(as_json=as_json)
     adapter = registry.create(name, key_values(settings, "--set"))
+    tariff = price_book(prices_file).tariff(adapter)
     checked = check(adapter, choose_clock(adapter, None), wait_s)
-    for what, value in _lines(adapter, checked):
+    for what, value in _lines(adapter, checked, tariff):
         output.line(f"{what:<12}{value}")
     for problem in checked.problems:
         output.note(f"problem: {problem}")
-    output.document(_document(adapter, checked))
+    output.document(_document(adapter, checked, tariff))
     return 3 if checked.problems else 0
 
 
-def _lines(adapter: Adapter, checked: Checked) -> list[tuple[str, str]]:
+def _cost(checked: Checked, tariff: Tariff) -> str:
+    """What the session cost, in words."""
+    if not tariff.known:
+        return f"unknown: {tariff.why}"
+    cost = tariff.cost(checked.spent)
+    if tariff.free:
+        return tariff.why
+    least = f"at least, without {'; '.join(cost.missing)}: " if cost.missing else ""
+    return f"{least}{money(cost.amount, tariff.currency)} ({checked.spent.session_s:.1f} s)"
+
+
+def _lines(adapter: Adapter, checked: Checked, tariff: Tariff) -> list[tuple[str, str]]:
     lines = [("system", f"{adapter.name} {adapter.version}, {checked.clock} time")]
     if checked.failure is not None:
         return [*lines, ("failed", checked.failure)]
@@ -64,8 +80,7 @@ def _lines(adapter: Adapter, checked: Checked) -> list[tuple[str, str]]:
          + (", ".join(checked.responses_done) or "none")
          + ("" if adapter.capabilities.reports_response_done else " (the system reports none)")),
         ("faults", "; ".join(checked.faults) or "none"),
-        ("cost", "nothing leaves the machine" if checked.clock == "virtual"
-         else "no price is known for this system"),
+        ("cost", _cost(checked, tariff)),
         ("verdict", "ready for a run" if not checked.problems
          else f"{len(checked.problems)} problem{'s' * (len(checked.problems) > 1)}"),
     ]
@@ -84,7 +99,9 @@ def _received(checked: Checked) -> str:
             f"{peak}{words}; {got.pace:.2f} s a second{first}")
 
 
-def _document(adapter: Adapter, checked: Checked) -> dict[str, Any]:
+def _document(adapter: Adapter, checked: Checked, tariff: Tariff) -> dict[str, Any]:
+    cost = tariff.cost(checked.spent) if tariff.known else None
+    whole = cost is not None and not cost.missing
     got, timing = checked.received, checked.timing
     return {
         "ok": not checked.problems, "adapter": adapter.name, "version": adapter.version,
@@ -101,5 +118,8 @@ def _document(adapter: Adapter, checked: Checked) -> dict[str, Any]:
         "responses": {"started": checked.responses_started,
                       "done": list(checked.responses_done)},
         "faults": list(checked.faults), "problems": list(checked.problems),
-        "cost_usd": 0.0 if checked.clock == "virtual" else None,
+        "cost": None if cost is None else round(cost.amount, 6), "currency": tariff.currency,
+        "cost_missing": list(cost.missing) if cost else [tariff.why],
+        "cost_usd": round(cost.amount, 6) if whole and cost is not None
+        and tariff.currency in (None, "USD") else None,
     }
