@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -190,13 +191,13 @@ def command(
     if result.stopped is not None:
         output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
                     "the same way; go on with --resume when that is mended")
+    given = "".join(f" --condition {shlex.quote(text)}" for text in conditions)
+    again = f"rig run {suite_dir} --adapter {adapter}{given} --out {folder.path} --resume"
     if result.interrupted:
-        output.note(f"interrupted; go on with: rig run {suite_dir} --adapter {adapter} --out "
-                    f"{folder.path} --resume")
+        output.note(f"interrupted; go on with: {again}")
         return 130
     if result.limit is not None:
-        output.note(_limit_reached(result, f"rig run {suite_dir} --adapter {adapter} --out "
-                                           f"{folder.path} --resume"))
+        output.note(_limit_reached(result, again))
         return 1
     return 3 if result.failed else 0
 
