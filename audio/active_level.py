@@ -1,6 +1,6 @@
 """Active speech level: how loud speech is while it is spoken, pauses left out.
 
-Definition: ITU-T P.56 (12/2011), method B, with the constants of its table 1: the envelope is |x|
+Definition: ITU-T P.56 (12/2011), method B, with its constants: the envelope is |x|
 smoothed twice with a time constant of 30 ms; for each of 15 thresholds, a factor of 2 apart, a
 sample is active while the envelope is at the threshold or was within the last 200 ms; the active
 level is the energy over the active time at the threshold that lies 15.9 dB below it, found by
@@ -30,7 +30,7 @@ THRESHOLDS_N = 15
 _PLACED_AT = 10 ** (-26 / 20)
 """The long-term level at which the thresholds 2**-15 to 2**-1 lie as they do in the software tools
 of ITU-T G.191, whose speech is at -26 dBov."""
-_BLOCK_N = 64
+_BLOCK_N = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +93,18 @@ def _active_n(above: NDArray[np.bool_], hangover_n: int) -> int:
 
 
 def _smoothed(x: NDArray[np.float64], rate_hz: int) -> NDArray[np.float64]:
-    """`y[n] = g*y[n-1] + (1-g)*x[n]`, in blocks: within one by a matrix, from one to the next by
-    its last value."""
+    """`y[n] = g*y[n-1] + (1-g)*x[n]`: in all blocks at once as if each came after silence, then
+    with what the block before has left."""
     g = float(np.exp(-1 / (rate_hz * TIME_CONSTANT_S)))
     blocks_n = -(-len(x) // _BLOCK_N)
     padded = np.zeros(blocks_n * _BLOCK_N)
     padded[: len(x)] = x
-    lag = np.arange(_BLOCK_N)[None, :] - np.arange(_BLOCK_N)[:, None]
-    within = np.where(lag >= 0, (1 - g) * g ** np.maximum(lag, 0), 0.0)
-    y = padded.reshape(blocks_n, _BLOCK_N) @ within
+    y = np.ascontiguousarray(padded.reshape(blocks_n, _BLOCK_N).T) * (1 - g)
+    for i in range(1, _BLOCK_N):
+        y[i] += g * y[i - 1]
     carried = np.zeros(blocks_n)
     fade = g**_BLOCK_N
     for b in range(1, blocks_n):
-        carried[b] = fade * carried[b - 1] + y[b - 1, -1]
-    y += carried[:, None] * g ** np.arange(1, _BLOCK_N + 1)[None, :]
-    return y.reshape(-1)[: len(x)]
+        carried[b] = fade * carried[b - 1] + y[-1, b - 1]
+    y += carried[None, :] * g ** np.arange(1, _BLOCK_N + 1)[:, None]
+    return np.ascontiguousarray(y.T).reshape(-1)[: len(x)]

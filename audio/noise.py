@@ -36,8 +36,8 @@ LOWEST_HZ = 20.0
 CAR_CORNER_HZ = 50.0
 HARMONICS_N = 7
 TALKERS_N = 8
-"""Ours. With eight no single talker can be followed: the masking of speech by n talkers levels off
-between 6 and 8 (Simpson and Cooke, JASA 118, 2005)."""
+"""Ours: no single one can be followed. Consonants are masked the most by about eight (Simpson and
+Cooke, JASA 118, 2005)."""
 EDGE_FADE_S = 0.01
 EVEN_S = 3.0
 """Ours: longer than a word, shorter than a session."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from adapters.base import Capabilities
 from audio.active_level import active_level
 from audio.buffers import Float32
-from audio.conditions import AnyCondition, Chain, Context, Line, Noise
+from audio.conditions import MIN_ECHO_MS, AnyCondition, Chain, Context, Echo, Line, Noise
 from audio.errors import InputError
 from audio.files import read_channel
 from audio.narrowband import LINE_RATE_HZ
@@ -224,6 +224,13 @@ def check_conditions(conditions: Sequence[AnyCondition], capabilities: Capabilit
     if any(isinstance(c, Line) for c in conditions) and rate_hz % LINE_RATE_HZ:
         raise InputError.expected("a system whose input rate is a multiple of 8000 Hz",
                                   got=f"{rate_hz} Hz", where="--condition line")
+    least_ms = MIN_ECHO_MS + capabilities.heard_behind_ms
+    for echo in (c for c in conditions if isinstance(c, Echo)):
+        if echo.delay_ms < least_ms:
+            raise InputError.expected(
+                f"a delay of at least {least_ms:g} ms for a system that is heard "
+                f"{capabilities.heard_behind_ms} ms before it can be told of it", got=echo.text,
+                where="--condition")
     if needs_voices(conditions) and streams_n < 2:
         raise InputError.expected("a suite with another conversation, whose voice can babble",
                                   got="one conversation", where="--condition noise=babble")

@@ -11,9 +11,17 @@ from adapters.base import Capabilities
 from adapters.simulated import voice
 from audio.buffers import Float32
 from audio.condition_text import parse_all
+from audio.errors import InputError
 from audio.files import write_wav_pcm16
 from rig.schedule import Plan
-from rig.sent import LineUser, WireUser, condition_texts, conditions_facts, other_voices
+from rig.sent import (
+    LineUser,
+    WireUser,
+    check_conditions,
+    condition_texts,
+    conditions_facts,
+    other_voices,
+)
 
 PLAN = Plan(turn1=voice.talk(1.5, 1).samples, turn2=voice.talk(2.0, 2).samples, window_end_s=2.0)
 FRAMES = 260
@@ -91,6 +99,16 @@ def test_voices_are_drawn_by_case_and_trial_and_never_the_own(tmp_path: Path) ->
     assert tmp_path / "audio/S3.wav" not in first
     assert first != other_voices(tmp_path, streams, "S3", "R1-A-1-L2", 2)
     assert first != other_voices(tmp_path, streams, "S3", "R1-A-2-L2", 1)
+
+
+def test_what_a_system_cannot_have() -> None:
+    behind = Capabilities(full_duplex=True, persona_prompt=True, heard_behind_ms=300)
+    check_conditions(parse_all(["echo=340:-20,line=ulaw"]), behind, 1)
+    with pytest.raises(InputError, match=r"at least 340 ms .* got echo=339:-20"):
+        check_conditions(parse_all(["echo=339:-20"]), behind, 1)
+    with pytest.raises(InputError, match="multiple of 8000 Hz, got 44100 Hz"):
+        check_conditions(parse_all(["line=ulaw"]), can(44_100), 1)
+    check_conditions(parse_all(["noise=white:3"]), can(44_100), 1)
 
 
 def test_facts_name_a_file_and_not_where_it_lies(tmp_path: Path) -> None:
