@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from adapters import registry
+from adapters.base import SessionConfig
 from adapters.own_agent import FULL_DUPLEX, KEY, address, address_settings
 from audio.errors import InputError
 
@@ -69,3 +73,30 @@ def test_the_key_is_optional_and_sent_as_a_bearer_token(monkeypatch: pytest.Monk
 
 def test_full_duplex_is_a_setting() -> None:
     assert FULL_DUPLEX.default is True
+
+
+@pytest.mark.parametrize(("name", "rate_hz", "unsent"), [("twilio", 8_000, 24_000),
+                                                         ("raw_pcm", 24_000, 65_536)])
+def test_a_session_goes_to_the_address_as_given_with_buffers_of_a_second(
+    monkeypatch: pytest.MonkeyPatch, name: str, rate_hz: int, unsent: int,
+) -> None:
+    opened: list[Any] = []
+    monkeypatch.setattr("adapters.websocket.open_session",
+                        lambda peer, wire, clock: opened.append((peer, wire)))
+    monkeypatch.setenv("AGENT_API_KEY", SECRET)
+    adapter = registry.create(name, {"url": "ws://127.0.0.1:8765/media/"})
+    assert adapter.capabilities.input_rate_hz == rate_hz
+    adapter.session(SessionConfig("R1-A-1-L2", 1, "Be brief.", 1), None)
+    (peer, wire), = opened
+    assert peer.uri == "ws://127.0.0.1:8765/media/"
+    assert peer.headers == {"Authorization": f"Bearer {SECRET}"}
+    assert peer.unsent_bytes == unsent
+    assert SECRET not in repr((peer, adapter.settings, vars(adapter)))
+    assert not any(SECRET in str(m) for m in wire.opening())
+
+
+def test_a_key_that_comes_later_stops_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = registry.create("raw_pcm", {"url": "ws://10.0.0.7:1", "allow_plain_ws": "true"})
+    monkeypatch.setenv("AGENT_API_KEY", SECRET)
+    with pytest.raises(InputError, match="while AGENT_API_KEY is set"):
+        adapter.session(SessionConfig("R1-A-1-L2", 1, "Be brief.", 1), None)
