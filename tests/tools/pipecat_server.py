@@ -77,7 +77,8 @@ class Diary(ProtobufFrameSerializer):
     async def serialize(self, frame):
         now_ns = time.perf_counter_ns()  # noqa: TID251  shared by the processes of a machine
         if isinstance(frame, OutputAudioRawFrame):
-            self.audio.append((now_ns, len(frame.audio) // 2))
+            header_n = 22 if frame.audio.startswith(b"RIFF") else 0
+            self.audio.append((now_ns, len(frame.audio) // 2 - header_n))
         elif isinstance(frame, InterruptionFrame):
             self.interruptions.append(now_ns)
         return await super().serialize(frame)
