@@ -95,6 +95,46 @@ def test_a_smoothed_impulse_is_the_recursion_of_p56() -> None:
     np.testing.assert_allclose(module._smoothed(x, RATE), expected, rtol=1e-12)
 
 
+def by_the_sample(samples: Float32) -> float:
+    """P.56 as it is written, sample by sample, with the thresholds where we put them."""
+    x = samples.astype(np.float64)
+    scale = 10 ** (-26 / 20) / np.sqrt(np.mean(x**2))
+    g = float(np.exp(-1 / (RATE * 0.03)))
+    hangover_n = round(0.2 * RATE)
+    thresholds = [2.0**-k for k in range(15, 0, -1)]
+    active = [0] * 15
+    since = [hangover_n] * 15
+    p = q = 0.0
+    for value in np.abs(x) * scale:
+        p = g * p + (1 - g) * value
+        q = g * q + (1 - g) * p
+        for j, threshold in enumerate(thresholds):
+            if q >= threshold:
+                active[j] += 1
+                since[j] = 0
+            elif since[j] < hangover_n:
+                active[j] += 1
+                since[j] += 1
+            else:
+                break
+    energy = float(np.sum((x * scale) ** 2))
+    last = None
+    for threshold, n in zip(thresholds, active, strict=True):
+        level, below = 10 * np.log10(energy / n), 20 * np.log10(threshold)
+        if level - below <= 15.9:
+            assert last is not None
+            part = (last[1] - 15.9) / (last[1] - (level - below))
+            return float(last[0] + part * (level - last[0]) - 20 * np.log10(scale))
+        last = level, level - below
+    raise AssertionError("never within the margin")
+
+
+def test_it_is_p56_by_the_sample() -> None:
+    speech = voice.talk(1.2).samples[::2]
+    sound = np.concatenate((speech[:6_000], silence(0.9), speech[6_000:], silence(0.6)))
+    assert level(sound) == pytest.approx(by_the_sample(sound), abs=1e-6)
+
+
 def test_digital_silence_has_none() -> None:
     assert active_level(silence(1), RATE) is None
     assert rms_dbov(silence(1)) is None

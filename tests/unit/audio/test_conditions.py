@@ -349,6 +349,28 @@ def test_the_floor_lies_under_what_was_lost_and_noise_does_not() -> None:
     assert not (floored == 0).all(axis=1).any()
 
 
+def test_noise_and_echo_go_through_the_line_and_packets_come_after_it() -> None:
+    quiet = np.full(48_000, 1e-4, dtype=np.float32)
+    high = (0.3 * np.sin(2 * np.pi * 6_000 * np.arange(48_000) / 24_000)).astype(np.float32)
+
+    def heard(start_n: int, n: int) -> Float32:
+        return high[np.arange(start_n, start_n + n) % len(high)]
+
+    def above_4600(samples: Float32) -> float:
+        spectrum = np.abs(np.fft.rfft(samples[4_800:])) ** 2
+        return float(spectrum[len(spectrum) * 46 // 120 :].sum() / spectrum.sum())
+
+    assert above_4600(whole("echo=40:0", quiet, heard=heard)) > 0.9
+    assert above_4600(whole("echo=40:0,line=linear", quiet, heard=heard)) < 0.05
+    assert above_4600(whole("noise=white:-20", quiet)) > 0.5
+    assert above_4600(whole("noise=white:-20,line=linear", quiet)) < 1e-3
+    lost = whole("loss=50,line=ulaw,noise=white:-20", quiet).reshape(-1, 480)
+    gone = (lost == 0).all(axis=1)
+    # Behind the line's filters a lost packet would have ragged edges.
+    assert 0.3 < gone.mean() < 0.7
+    assert (np.abs(lost[~gone][:, [0, -1]]) > 0).mean() > 0.9
+
+
 def test_too_loud_is_clipped_and_counted() -> None:
     samples = speech(seconds=3.0)
     out, chain = apply(parse_all(["level=-10"]), samples, context(samples))
