@@ -117,7 +117,7 @@ def _trials() -> dict[str, _Trial]:
                          "--tts espeak needs it"),
         "sounddevice": _Trial(
             "sound devices", False, "install PortAudio (Debian and Ubuntu: apt-get install "
-            "libportaudio2; macOS: brew install portaudio); only live microphones need it"),
+            "libportaudio2; macOS: brew install portaudio); only sound_card needs it"),
     }
 
 
