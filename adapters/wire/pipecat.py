@@ -53,8 +53,9 @@ class PipecatWire(EventStream):
         super().__init__(settings.input_rate_hz, settings.output_rate_hz)
         self._settings = settings
         self._prompt = prompt
-        self._awaited: set[str] = {"bot-ready"} if settings.rtvi else {
-            settings.ready_on} - {"open"}
+        gate: str = "bot-ready" if settings.rtvi else settings.ready_on
+        self._awaited = {gate} - {"open"}
+        """What must come before the session may begin."""
         self._ready = not self._awaited
         self._spoken = SpokenWords()
         self._words_kind = settings.transcript.replace("_", "-")
