@@ -1,6 +1,6 @@
-"""The command line: `rig`. Exit codes: 0 done; 1 a gate was not met; 2 usage, configuration or
-input; 3 finished, but some cases ended in infrastructure errors; 70 a defect of the rig itself;
-130 interrupted."""
+"""The command line: `rig`. Exit codes: 0 done; 1 a gate was not met or a limit reached; 2 usage,
+configuration or input; 3 finished, but some cases ended in infrastructure errors; 70 a defect of
+the rig itself; 130 interrupted."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -35,8 +36,10 @@ def _words(name: str) -> str:
 
 
 @click.command("prices", params=[prices_option()])
+@click.option("--example", is_flag=True, help="Print a file of prices to be changed, and nothing "
+              "else.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(prices_file: Path | None, as_json: bool) -> int:
+def command(prices_file: Path | None, example: bool, as_json: bool) -> int:
     """List the prices that the rig knows, with date and source, and the systems without one.
 
     What is not listed is unknown, which is not free. docs/limits.md shows how to add a price.
@@ -44,9 +47,14 @@ def command(prices_file: Path | None, as_json: bool) -> int:
     \b
     Example:
       rig prices
+      rig prices --example > my_prices.yaml
       rig prices --prices my_prices.yaml --json
     """
     output = Output(as_json=as_json)
+    if example:
+        text = (files("rig") / "templates" / "prices_example.yaml").read_text("utf-8")
+        output.line(text.rstrip())
+        return 0
     book = price_book(prices_file)
     for listed in book.entries:
         price = listed.price

@@ -221,3 +221,11 @@ def test_the_table_is_printed_with_sources_and_what_is_unknown(
     assert "stepfun" not in found["unknown"]
     assert "silent" in found["free"]
     assert "stepfun" in json.loads(call_rig("prices", "--json").out)["unknown"]
+
+
+def test_the_example_is_a_file_of_prices(tmp_path: Path, call_rig: Any) -> None:
+    path = tmp_path / "my_prices.yaml"
+    path.write_text(call_rig("prices", "--example").out)
+    book = price_book(path, {})
+    assert tariff(book, "silent").estimate(60.0) == pytest.approx(0.6)
+    assert tariff(book, "monologue").currency == "EUR"
