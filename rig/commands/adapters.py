@@ -20,7 +20,7 @@ def _capabilities(capabilities: Capabilities) -> str:
         value = getattr(capabilities, field.name)
         if value is True:
             words.append(field.name)
-        elif not isinstance(value, bool):
+        elif not isinstance(value, bool) and value != 0:
             words.append(f"{field.name}={value}")
     return ", ".join(words)
 
