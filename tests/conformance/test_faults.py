@@ -7,6 +7,7 @@ them all and writes docs/faults.md.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from fault_checks import check, check_calm
@@ -80,3 +81,18 @@ def test_the_key_is_in_no_log_no_error_no_file_and_no_object(
     assert_key_unseen(suite)
     if SUBJECTS[adapter].key_variable is not None:  # it was in use all the while
         assert KEY in str(suite.results["calm"].conversation.headers)
+
+
+def test_what_ended_otherwise_is_found(suite_of: Callable[..., FaultSuite]) -> None:
+    """The sessions of one fault, shown as those of another."""
+    suite = suite_of("openai_realtime", True)
+    for name, other in (("burst", "near_zero"), ("burst", "close_1006_mid_turn"),
+                        ("close_1006_mid_turn", "burst"), ("wrong_key", "refused"),
+                        ("near_zero", "burst"), ("never_speaks", "near_zero")):
+        shown = replace(suite.seen[other], play=suite.seen[name].play)
+        mixed = replace(suite, seen={**suite.seen, name: shown})
+        with pytest.raises(AssertionError):
+            check(mixed, name)
+    silent = replace(suite, seen={**suite.seen, "calm": suite.seen["never_speaks"]})
+    with pytest.raises(AssertionError):
+        check_calm(silent)
