@@ -75,7 +75,8 @@ def commands(file: Path) -> Iterator[Shown]:
 def _parse(text: str) -> str | None:
     """What is wrong with the words of a `rig` command, without running it."""
     words = shlex.split(text, comments=True)[1:]
-    stop = next((i for i, word in enumerate(words) if word in {"|", ">", "2>", "&&", "||", ";"}), None)
+    stop = next((i for i, word in enumerate(words)
+                 if word in {"|", ">", "2>", "&&", "||", ";"}), None)
     words = words[:stop]
     try:
         # --version and --help print while they are parsed.
