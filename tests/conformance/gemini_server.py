@@ -187,7 +187,9 @@ class GeminiConversation(Conversation):
             await self.refuse("error when processing input audio, please check its format")
         self.rates.add(rate)
         self._rate_hz = int(rate or 16_000)
-        pcm = base64.b64decode(given["audio"]["data"], validate=True)
+        # Both alphabets, as JSON of protocol buffers has it; the official client sends `-_`.
+        pcm = base64.b64decode(given["audio"]["data"].translate(str.maketrans("-_", "+/")),
+                               validate=True)
         assert len(pcm) % 2 == 0
         self.audio += pcm
         samples = np.frombuffer(pcm, dtype="<i2")
