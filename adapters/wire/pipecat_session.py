@@ -9,6 +9,20 @@ from typing import Any, Literal
 from adapters.wire import protobuf_frames as frames
 from adapters.wire.payload import PayloadError
 
+LOGGED = frozenset({
+    "user-started-speaking", "user-stopped-speaking", "vad-user-started-speaking",
+    "vad-user-stopped-speaking", "user-mute-started", "user-mute-stopped", "user-input",
+    "user-transcription", "stt-raw-text", "user-llm-text", "bot-llm-started", "bot-llm-stopped",
+    "bot-llm-text", "bot-llm-marker", "llm-raw-text", "bot-tts-started", "bot-tts-stopped",
+    "tts-raw-text", "bot-transcription", "bot-output", "bot-tts-text", "llm-function-call",
+    "llm-function-call-started", "llm-function-call-in-progress", "llm-function-call-stopped",
+    "bot-ready", "bot-started-speaking", "bot-stopped-speaking", "bot-interrupted", "error",
+    "error-response", "server-response", "metrics", "system-log", "server-message", "ui-command",
+    "ui-job-group"})
+"""Known, and kept in the log alone where no handler takes them and they are no transcript."""
+IGNORED = frozenset({"user-audio-level", "bot-audio-level"})
+"""Seven a second, and of no use: the audio is here."""
+
 READY_ID, PROMPT_ID = "client_ready_1", "system_prompt_1"
 _WAV_HEADER_N = 44
 

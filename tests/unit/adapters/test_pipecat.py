@@ -26,8 +26,8 @@ from adapters.base import (
 )
 from adapters.pipecat import _WIRE_SETTINGS, SETTINGS
 from adapters.wire import event_stream
-from adapters.wire.pipecat import IGNORED, LOGGED, PipecatWire
-from adapters.wire.pipecat_session import PipecatSettings
+from adapters.wire.pipecat import PipecatWire
+from adapters.wire.pipecat_session import IGNORED, LOGGED, PipecatSettings
 from audio.buffers import float_to_pcm16
 from audio.errors import InputError
 
