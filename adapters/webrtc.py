@@ -28,7 +28,7 @@ HOW_TO_GET = 'pip install "aiortc==1.16.0" (the extra webrtc)'
 ICE_USER, ICE_PASSWORD = "AGENT_ICE_USER", "AGENT_ICE_PASSWORD"
 _ICE_SERVER = re.compile(r"(stun|turn|turns):(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?"
                          r"(\?transport=(udp|tcp))?")
-WORDS = ("bot-output", "bot-tts-text", "bot-transcription", "none")
+WORDS = ("bot-output", "bot-tts-text", "none")
 
 SETTINGS = (
     # The address at which Pipecat's runner takes offers.

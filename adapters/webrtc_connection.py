@@ -156,9 +156,17 @@ class Connection:
             self._channel = self._pc.createDataChannel(CHANNEL, ordered=True)
             self._channel.on("open", on_open)
             self._channel.on("message", on_message)
+        self.lost = False
+        """Whether the way to the peer was lost: it did not close, it does not answer."""
+        self._way = self._transceiver.receiver.transport.transport
+        self._way.on("statechange", self._way_changed)
         self._pc.on("connectionstatechange", on_state)
         self._pc.on("iceconnectionstatechange", on_state)
         self._take_packets(on_packet)
+
+    def _way_changed(self) -> None:
+        # The library closes a connection that it has lost, so that its last state does not tell.
+        self.lost |= self._way.state == "failed"
 
     def _take_packets(self, on_packet: Callable[[Packet], None]) -> None:
         receiver = self._transceiver.receiver

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiortc import RTCIceServer
 
-from adapters.base import AgentEvent, Clock, Fault, StateChanged
+from adapters.base import AgentEvent, AudioReceived, Clock, Fault, StateChanged
 from adapters.http_client import exchange
 from adapters.peer import Peer, Redactor
 from adapters.webrtc_connection import (
@@ -74,7 +74,7 @@ class WebRtcSession:
         self._changed = asyncio.Event()
         self._ready = self._started = self._closed = False
         self._failure: str | None = None
-        self._frames_n = self._early_n = 0
+        self._frames_n = self._early_n = self._audio_n = 0
         self._pump: asyncio.Task[None] | None = None
         self.connection = Connection(
             ice_servers=[RTCIceServer(url, options.ice_user, options.ice_password)
@@ -159,7 +159,7 @@ class WebRtcSession:
                       f"{MAX_MESSAGE_CHARS}")
             return
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-        self._tell(*self._rtvi.receive(data, t_ns))
+        self._tell(*self._rtvi.receive(data, t_ns, self._audio_n))
 
     def _on_open(self) -> None:
         self.connection.say(client_ready("duplexrig"))
@@ -168,9 +168,9 @@ class WebRtcSession:
         self._changed.set()
         if not self._ready:
             return
-        if self.connection.state == "failed":
+        if self.connection.lost:
             self._end("the connection broke off: the agent does not answer any more")
-        elif self.connection.state == "closed":
+        elif self.connection.state in ("failed", "closed"):
             self._end("the agent closed the connection")
 
     def _tell(self, *events: AgentEvent) -> None:
@@ -180,6 +180,8 @@ class WebRtcSession:
             if isinstance(event, Fault) and event.severity == "infrastructure":
                 self._end(event.reason)
                 return
+            if isinstance(event, AudioReceived):
+                self._audio_n += len(event.samples)
             self._incoming.append(event)
         if len(self._incoming) > MAX_UNREAD_EVENTS:
             self._end(f"{len(self._incoming)} events wait unread, expected at most "

@@ -21,15 +21,13 @@ from adapters.base import (
 )
 from adapters.wire.event_stream import MAX_MESSAGES, MAX_TEXT_CHARS, MAX_UNREADABLE_RUN
 from adapters.wire.payload import PayloadError, at, excerpt, identifier, parse_object, writable
+from adapters.wire.pipecat_words import SpokenWords
 
 LABEL = "rtvi-ai"
 PROTOCOL = "2.2.0"
 
-Words = Literal["bot-output", "bot-tts-text", "bot-transcription", "none"]
-"""Which messages are the model's transcript. `bot-output`: what has been spoken so far;
-`bot-tts-text`: what is handed to speech synthesis; `bot-transcription`: sentences as the language
-model writes them, before they are spoken and whether or not they will be."""
-WORDS: tuple[Words, ...] = ("bot-output", "bot-tts-text", "bot-transcription", "none")
+Words = Literal["bot-output", "bot-tts-text", "none"]
+"""Which messages are the model's transcript (`pipecat_words`)."""
 
 LOGGED = frozenset({
     "bot-ready", "user-started-speaking", "user-stopped-speaking", "user-transcription",
@@ -39,8 +37,6 @@ DROPPED = frozenset({
     "bot-llm-text", "llm-raw-text", "tts-raw-text", "bot-output", "bot-tts-text",
     "bot-transcription", "metrics", "bot-audio-level", "user-audio-level", "user-llm-text"})
 """Known, many, and of no use here (transcripts: those that were not chosen)."""
-MAX_SEGMENTS = 10_000
-"""Pieces of text in one session. Ours: a minute of talk is some dozen."""
 
 
 def client_ready(about: str) -> str:
@@ -54,8 +50,7 @@ class Rtvi:
 
     def __init__(self, words: Words = "bot-output") -> None:
         self._words = words
-        self._spoken: dict[str, str] = {}
-        """Of each piece of text, what is known to have been spoken."""
+        self._spoken = SpokenWords()
         self._response: str | None = None
         self._responses_n = 0
         self._interrupted = False
@@ -63,8 +58,8 @@ class Rtvi:
         self._text_chars = 0
         self._unreadable_run = 0
 
-    def receive(self, data: bytes, t_ns: int) -> tuple[AgentEvent, ...]:
-        """One message that arrived at `t_ns`."""
+    def receive(self, data: bytes, t_ns: int, audio_n: int) -> tuple[AgentEvent, ...]:
+        """One message that arrived at `t_ns`, when `audio_n` samples had come."""
         self._messages_n += 1
         if self._messages_n > MAX_MESSAGES:
             return (Fault(t_ns, "infrastructure",
@@ -80,14 +75,18 @@ class Rtvi:
             return (Fault(t_ns, "infrastructure" if over else "transparent",
                           f"unreadable message{' again and again' * over}: {error}"),)
         self._unreadable_run = 0
-        return self._message(kind, message, t_ns)
+        return self._message(kind, message, t_ns, audio_n)
 
-    def _message(self, kind: str, message: dict[str, Any], t_ns: int) -> tuple[AgentEvent, ...]:
+    def _message(self, kind: str, message: dict[str, Any], t_ns: int,
+                 audio_n: int) -> tuple[AgentEvent, ...]:
         if kind == self._words:
-            return self._text(kind, message, t_ns)
+            return self._text(kind, message, t_ns, audio_n)
         match kind:
             case "bot-started-speaking":
-                return self._started(t_ns)
+                started = self._started(t_ns)
+                # The track goes on in silence: what is said begins here.
+                self._spoken.audio(audio_n)
+                return started
             case "bot-stopped-speaking":
                 return self._stopped(t_ns)
             case "bot-interrupted":
@@ -117,6 +116,7 @@ class Rtvi:
         return (*ended, ResponseStarted(t_ns, self._response))
 
     def _stopped(self, t_ns: int) -> tuple[AgentEvent, ...]:
+        self._spoken.stopped()
         response, self._response = self._response, None
         if response is None:
             return ()
@@ -131,40 +131,18 @@ class Rtvi:
 
     # words
 
-    def _text(self, kind: str, message: dict[str, Any], t_ns: int) -> tuple[AgentEvent, ...]:
-        text = self._new_words(kind, message.get("data"))
-        if text is None:
-            return (Fault(t_ns, "transparent", f"{kind} skipped: expected text, got "
-                          f"{excerpt(message.get('data') or 'nothing', 80)}"),)
-        self._text_chars += len(text)
+    def _text(self, kind: str, message: dict[str, Any], t_ns: int,
+              audio_n: int) -> tuple[AgentEvent, ...]:
+        read = self._spoken.output if kind == "bot-output" else self._spoken.tts_text
+        try:
+            placed = read(message.get("data"), audio_n)
+        except PayloadError as error:
+            return (Fault(t_ns, "transparent", f"{kind} skipped: {error}"),)
+        self._text_chars += sum(len(text) for text, _ in placed)
         if self._text_chars > MAX_TEXT_CHARS:
             return (Fault(t_ns, "infrastructure",
                           f"the agent sent more than {MAX_TEXT_CHARS} characters of transcript"),)
-        return (TextDelta(t_ns, writable(text)),) if text else ()
-
-    def _new_words(self, kind: str, data: object) -> str | None:
-        """What was not told before; empty where that is nothing, `None` where there is no text."""
-        text = at(data, "text")
-        if not isinstance(text, str):
-            return None
-        if kind != "bot-output":
-            return _apart(text)
-        spoken = at(data, "spoken_progress", "accumulated_text")
-        if not isinstance(spoken, str):
-            # Protocol 1.x says only whether it was spoken; text that never will be is no speech.
-            return _apart(text) if at(data, "spoken") is True else ""
-        segment = str(at(data, "segment_id"))[:80]
-        before = self._spoken.get(segment, "")
-        if len(self._spoken) < MAX_SEGMENTS or segment in self._spoken:
-            self._spoken[segment] = spoken
-        if not spoken.startswith(before):
-            return ""  # corrected: what was told stays told
-        return (spoken[len(before):] if before else _apart(spoken))
-
-
-def _apart(text: str) -> str:
-    """A piece of its own: a space keeps it from the one before, which may have none at its end."""
-    return text if text[:1].isspace() or not text else f" {text}"
+        return tuple(TextDelta(t_ns, writable(text), None, at_n) for text, at_n in placed if text)
 
 
 def _reason(message: dict[str, Any]) -> object:

@@ -27,7 +27,7 @@ def message(kind: str, **data: Any) -> bytes:
 
 
 def told(reader: Rtvi, *messages: bytes) -> list[AgentEvent]:
-    return [e for t, m in enumerate(messages) for e in reader.receive(m, t)]
+    return [e for t, m in enumerate(messages) for e in reader.receive(m, t, 1_000 * t)]
 
 
 def output(segment: int, spoken: str, rest: str) -> bytes:
@@ -60,19 +60,27 @@ def test_an_interruption_counts_once_and_where_something_is_said() -> None:
 
 
 def test_words_are_those_that_were_spoken_each_once() -> None:
-    events = told(Rtvi(), output(1, "", "Hello there."), output(1, "Hello", " there."),
-                  output(1, "Hello there.", ""), output(1, "Hello there.", ""),
-                  output(2, "Bye.", ""), message("bot-output", text="never", spoken=False),
-                  message("bot-output", text="old", spoken=True))
-    assert events == [TextDelta(1, " Hello"), TextDelta(2, " there."), TextDelta(4, " Bye."),
-                      TextDelta(6, " old")]
+    """In the order in which Pipecat 1.14.0 was seen to send them."""
+    events = told(Rtvi(), output(1, "Hello", " there."), message("bot-started-speaking"),
+                  output(1, "", "Hello there."), output(1, "Hello there.", ""),
+                  output(1, "Hello there.", ""), message("bot-stopped-speaking"))
+    assert [e for e in events if isinstance(e, TextDelta)] == [
+        TextDelta(0, "Hello"), TextDelta(3, " there.")]
+
+
+def test_a_sentence_that_is_told_at_its_end_is_spread_over_its_audio() -> None:
+    """Samples come at 1,000 a message: from bot-started-speaking on they are the sentence's."""
+    events = told(Rtvi("bot-tts-text"), *[message("metrics")] * 4, message("bot-started-speaking"),
+                  *[message("metrics")] * 5, message("bot-tts-text", text="good morning"))
+    assert [(e.text, e.audio_n) for e in events if isinstance(e, TextDelta)] == [
+        ("good", 4_000), (" morning", 4_000 + 6_000 * 4 // 11)]
 
 
 def test_one_kind_of_message_is_the_transcript() -> None:
     messages = (output(1, "Hello", ""), message("bot-tts-text", text="hello"),
                 message("bot-transcription", text="Hello."), message("bot-llm-text", text="He"))
-    assert told(Rtvi("bot-tts-text"), *messages) == [TextDelta(1, " hello")]
-    assert told(Rtvi("bot-transcription"), *messages) == [TextDelta(2, " Hello.")]
+    assert told(Rtvi(), *messages) == [TextDelta(0, "Hello")]
+    assert told(Rtvi("bot-tts-text"), *messages) == [TextDelta(1, "hello")]
     assert told(Rtvi("none"), *messages) == []
 
 
@@ -84,7 +92,7 @@ def test_one_kind_of_message_is_the_transcript() -> None:
      "infrastructure", "the agent says that it leaves"),
     (b"hello", "transparent", "unreadable message: expected a JSON object"),
     (b"{}", "transparent", "unreadable message: expected a message with a type"),
-    (message("bot-output"), "transparent", "bot-output skipped: expected text, got nothing"),
+    (message("bot-output"), "transparent", "bot-output skipped: expected a text"),
 ])
 def test_trouble_is_told(sent: bytes, severity: str, reason: str) -> None:
     (event,) = told(Rtvi(), sent)
