@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -147,7 +147,8 @@ class GeminiWire(EventStream):
         if self._time_left is None:
             return cause
         announced = f"announced by goAway, time left {self._time_left}"
-        return CloseCause(f"{cause.text}; {announced}" if cause else announced)
+        return (replace(cause, text=f"{cause.text}; {announced}") if cause
+                else CloseCause(announced))
 
     @property
     def usage(self) -> Usage:
@@ -218,7 +219,8 @@ class GeminiWire(EventStream):
         told = ": ".join(excerpt(part, 200) for name in ("code", "status", "message")
                          if (part := field(body, name)) is not None)
         self._fail(t_ns, f"error message: {told or 'no cause given'}",
-                   hopeless=field(body, "code") in (400, 401, 403, 404))
+                   hopeless=field(body, "code") in (400, 401, 403, 404),
+                   throttled=field(body, "code") in (429, 503))
 
     def _content(self, content: dict[str, Any], t_ns: int) -> None:
         """One `serverContent`: what it holds first, since an end may stand beside its last words

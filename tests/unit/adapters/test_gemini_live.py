@@ -553,7 +553,17 @@ def test_closes_are_known_by_their_reason_and_then_by_their_code(
     assert cause is not None
     assert told in cause.text
     assert cause.hopeless == hopeless
+    assert cause.throttled == ("quota or rate" in told)
     assert close_cause(code, reason.upper()) == cause
+
+
+def test_1007_in_the_middle_of_a_session_does_not_stop_a_run() -> None:
+    before, after = (Driven(ready=ready).wire.closed(1007, "Request contains an invalid argument.")
+                     for ready in (False, True))
+    assert before is not None
+    assert after is not None
+    assert (before.hopeless, after.hopeless) == (True, False)
+    assert before.text == after.text
 
 
 @pytest.mark.parametrize(("left", "told"), [("60s", "60s"), (None, "unknown"), (7, "7")])
@@ -569,18 +579,22 @@ def test_a_close_that_was_announced_says_so(left: Any, told: str) -> None:
     cause = d.wire.closed(1011, "Deadline expired")
     assert cause is not None
     assert cause.text.startswith("the time of the session or connection is over; announced by go")
+    cause = d.wire.closed(1011, "You exceeded your current quota")
+    assert cause is not None
+    assert cause.throttled
 
 
-@pytest.mark.parametrize(("body", "told", "hopeless"), [
+@pytest.mark.parametrize(("body", "told", "hopeless", "throttled"), [
     ({"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "slow down"},
-     "error message: 429: RESOURCE_EXHAUSTED: slow down", False),
-    ({"code": 403}, "error message: 403", True), ({}, "error message: no cause given", False)])
+     "error message: 429: RESOURCE_EXHAUSTED: slow down", False, True),
+    ({"code": 403}, "error message: 403", True, False),
+    ({}, "error message: no cause given", False, False)])
 def test_an_error_in_a_message_ends_the_session(
-    body: dict[str, Any], told: str, hopeless: bool,
+    body: dict[str, Any], told: str, hopeless: bool, throttled: bool,
 ) -> None:
     d = Driven()
     d.give({"error": body})
-    assert d.of(Fault) == [Fault(0, "infrastructure", told, hopeless)]
+    assert d.of(Fault) == [Fault(0, "infrastructure", told, hopeless, throttled)]
 
 
 def test_what_is_no_message_is_skipped_until_there_is_nothing_else() -> None:
