@@ -133,16 +133,15 @@ def test_recorded_tracks_are_those_of_the_witness(
         clock = json.loads(states["card_clock"])
         assert abs(clock["dac"]["drift_ppm"]) < 5_000
         assert record["timing"]["peer"]["late_p50_ms"] > 0
-        first, last = record["turns"][0]["onset_n"], record["turns"][0]["end_n"]
-        turn = user[first:last]
-        turn_w = onset_s(user_w, resample(turn.astype(np.float32), rate_hz, RATE_HZ), RATE_HZ)
+        # Turn 2 begins where it does in this session alone: so the whole track is there but once.
+        there = find(user_w, resample(user.astype(np.float32), rate_hz, RATE_HZ))
+        assert there is not None, f"{case_id}: the witness did not hear this user"
+        assert there.quality > 0.98
         replies = onset_s(model, said24, rate_hz)
         assert replies, f"{case_id}: no reply was recorded"
         for at_s in replies:
-            delay_s = at_s - first / rate_hz
-            # The same delay is somewhere among those that the witness saw.
-            truth = [w - t for w in replies_w for t in turn_w]
-            errors_ms.append(1e3 * min((delay_s - t for t in truth), key=abs))
+            on_witness_s = there.at_n / RATE_HZ + at_s
+            errors_ms.append(1e3 * min((on_witness_s - w for w in replies_w), key=abs))
     print("errors ms:", np.round(errors_ms, 2))
     assert np.quantile(np.abs(errors_ms), 0.95, method="inverted_cdf") <= 5.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fake_card import DEVICE, Plan, devices
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.base import SessionConfig
 from adapters.sound_card import devices as devices_module
 from adapters.sound_card.adapter import SOUND_CARD, SoundCardAdapter
 from adapters.sound_card.bridge import (
@@ -154,7 +156,7 @@ def test_a_stream_is_steady_after_half_a_second_without_gap_or_xrun() -> None:
     assert not is_steady([], 48_000, now_ns)
 
 
-@given(st.floats(0, 3_000), st.floats(-30, 0), st.integers(0, 99))
+@given(st.floats(2, 3_000), st.floats(-30, 0), st.integers(0, 99))
 def test_a_chirp_is_found_where_it_is(at: float, level_db: float, seed: int) -> None:
     sent = chirp(48_000)
     track = np.zeros(6_000)
@@ -262,9 +264,30 @@ def test_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     devices_module.missing.cache_clear()
 
 
-def measured(plan: Plan) -> object:
-    import asyncio
+def test_two_sessions_on_one_card_are_refused_and_the_next_is_not() -> None:
+    adapter = SoundCardAdapter(SOUND_CARD.effective({"round_trip_ms": "60"}), Plan().open, devices)
 
+    async def run() -> None:
+        def session() -> object:
+            return adapter.session(SessionConfig("one", 1, "", 1), SessionClock())
+
+        async with session() as first:  # type: ignore[attr-defined]
+            with pytest.raises(InputError, match=r"--jobs: expected one session at a time .* got "
+                                                 "one and one"):
+                await session().__aenter__()  # type: ignore[attr-defined]
+            with pytest.raises(ValueError, match=r"expected a frame of shape \(960,\)"):
+                await first.send(np.zeros(480, "f4"))
+        async with session():  # type: ignore[attr-defined]
+            pass
+
+    with asyncio.Runner(loop_factory=loop_factory("real")) as runner:
+        runner.run(run())
+    with (asyncio.Runner(loop_factory=loop_factory("virtual")) as runner,
+          pytest.raises(InfrastructureError, match="expected --clock real")):
+        runner.run(run())
+
+
+def measured(plan: Plan) -> object:
     adapter = SoundCardAdapter(SOUND_CARD.effective({}), plan.open, devices)
 
     async def run() -> object:
