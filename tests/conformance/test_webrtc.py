@@ -48,7 +48,6 @@ from rig.schedule import Bounds, Plan
 from rig.timing import certify
 
 pytestmark = pytest.mark.peer
-pytest.importorskip("aiortc", reason="the extra `webrtc` is not installed")
 
 RATE_HZ = 48_000
 JITTER_MS, CODEC_MS = 40.0, 6.5
@@ -259,6 +258,7 @@ class Suite:
 
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Suite]:
+    pytest.importorskip("aiortc", reason="the extra `webrtc` is not installed")
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     root = logging.getLogger()

@@ -42,12 +42,15 @@ from rig.schedule import Bounds, Plan
 from rig.selftest import user_turn
 
 pytestmark = pytest.mark.peer
-pytest.importorskip("aiortc", reason="the extra `webrtc` is not installed")
-
 PYTHON = os.environ.get("DUPLEXRIG_PIPECAT_PYTHON", "")
 SERVER = Path(__file__).parents[1] / "tools" / "pipecat_webrtc.py"
 BOUNDS = Bounds(turn1_reply_s=6.0, turn2_reply_s=5.0, settle_s=0.3, trailing_s=0.3)
 LIMIT_S = 60.0
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed() -> None:
+    pytest.importorskip("aiortc", reason="the extra `webrtc` is not installed")
 
 
 def session(url: str, **settings: str) -> Played:
