@@ -272,7 +272,8 @@ def test_the_example_of_the_page_completes_a_session(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        [str(Path(PYTHON).absolute()), str(bot), "-t", "websocket", "--host", "127.0.0.1", "--port", str(port)],
+        [str(Path(PYTHON).absolute()), str(bot), "-t", "websocket", "--host", "127.0.0.1",
+         "--port", str(port)],
         cwd=tmp_path, stdout=subprocess.DEVNULL)
     try:
         asyncio.run(listening(port, server))
