@@ -141,15 +141,16 @@ def assert_in_time(met: Met) -> None:
     sent = [(t_ns - origin_ns, n) for t_ns, n in met.diary["audio"]]
     assert sum(n for _, n in came) == sum(n for _, n in sent)
     lag_ns, place_ns = compared(sent, came, RATE_HZ)
-    # What this process was late for its own frames, it is late for the peer's as well; and the
-    # peer, on the same machine, was as late to hand over what it had stamped.
-    busy_ms = 2 * float(np.percentile(met.played.wake_ns, 95)) / 1e6
     lag_ms, place_ms = (float(np.percentile(np.abs(v), 95)) / 1e6 for v in (lag_ns, place_ns))
+    late_ms, latest_ms = (float(np.percentile(met.played.wake_ns, p)) / 1e6 for p in (95, 99))
     print(f"{met.diary['kind']}: lag p95 {lag_ms:.2f} ms, place p95 {place_ms:.2f} ms, "
-          f"own lateness p95 {busy_ms / 2:.2f} ms")
+          f"own lateness p95 {late_ms:.2f} ms, p99 {latest_ms:.2f} ms")
     assert lag_ns.min() >= 0
-    assert lag_ms <= TRACK_MS + busy_ms
-    assert place_ms <= TRACK_MS + busy_ms
+    # What this process was late for its own frames, it is late for the peer's as well; and the
+    # peer, on the same machine, was as late to hand over what it had stamped. A whole reply is
+    # placed by its first piece: one draw of that, where the lag has many.
+    assert lag_ms <= TRACK_MS + 2 * late_ms
+    assert place_ms <= TRACK_MS + 2 * latest_ms
 
 
 def spoken_at(met: Met) -> list[tuple[str, float]]:
@@ -284,7 +285,7 @@ def test_the_example_of_the_page_completes_a_session(tmp_path: Path) -> None:
         with asyncio.Runner(loop_factory=loop_factory("real")) as loop:
             played = loop.run(play(plan, adapter, config, vad=VadSettings(), bounds=BOUNDS))
     finally:
-        server.terminate()
+        server.kill()
         server.wait(LIMIT_S)
     done = [e for e in played.events if isinstance(e, ResponseDoneEvent)]
     assert len(done) >= 2
