@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import Close
 
 from adapters.base import AgentEvent, Fault, Throttled
 from adapters.usage import MAX_COUNT, Metered, Tally
+from adapters.websocket import ConnectionRefusedByPeerError, closed_by
 from adapters.wire.event_stream import PERMANENT_CODES, EventStream
 from adapters.wire.gemini_live import GeminiWire
 from adapters.wire.gemini_setup import GeminiSettings
@@ -234,3 +237,23 @@ def test_a_refused_setup_is_hopeless_and_a_refused_message_later_is_not() -> Non
     quota = gemini().closed(1011, "You exceeded your current quota")
     assert quota is not None
     assert (quota.hopeless, quota.throttled) == (False, True)
+
+
+# --- closes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "throttled"), [(1013, True), (1012, False), (1000, False)])
+def test_a_close_of_an_overloaded_server_is_a_throttle(code: int, throttled: bool) -> None:
+    error = ConnectionClosedError(Close(code, "later"), Close(code, "later"), rcvd_then_sent=True)
+    cause = closed_by(error, realtime())
+    assert (cause.hopeless, cause.throttled) == (False, throttled)
+
+
+@pytest.mark.parametrize(("status", "no_use", "hopeless", "throttled"), [
+    (429, False, False, True), (503, False, False, True), (429, True, True, False),
+    (401, False, True, False), (500, False, False, False)])
+def test_an_http_answer_is_about_all_sessions_or_the_run_or_this_one(
+    status: int, no_use: bool, hopeless: bool, throttled: bool
+) -> None:
+    error = ConnectionRefusedByPeerError("no", status, None, no_use=no_use)
+    assert (error.hopeless, error.throttled) == (hopeless, throttled)
