@@ -143,6 +143,9 @@ async def _play_all(subject: Subject, plays: dict[str, Plays], folder: Path, at_
     run = RunFolder(folder / "run")
     run.rec_dir.mkdir(parents=True)
     trials = {name: number for number, name in enumerate(plays, 1)}
+    rate_hz = registry.create(subject.adapter, {
+        **subject.settings, **subject.address("ws://127.0.0.1:1/v1", "calm")},
+        to_play=False).capabilities.output_rate_hz
     kept: dict[int, tuple[Played | None, SessionFailedError | None]] = {}
 
     async def keeping(plan, adapter, config, **more):
@@ -183,7 +186,8 @@ async def _play_all(subject: Subject, plays: dict[str, Plays], folder: Path, at_
                     met = getattr(server, "conversations", {}).get(there, [])
                     seen[name] = Seen(name, play_, outcome, Result(
                         None if failure else played, failure,
-                        asyncio.get_running_loop().time() - began, met[-1] if met else None))
+                        asyncio.get_running_loop().time() - began, met[-1] if met else None,
+                        rate_hz))
 
                 await _rounds(meet, list(plays), seen, at_once)
     attempts = booked(seen, run, case, trials)
