@@ -3,8 +3,8 @@
 User audio is encoded here and handed over packet by packet, so that a packet goes out when the
 rig's frame is due and not when a thread gets its turn. Received packets are taken as they come,
 before the library's own buffer (which would hold them for 80 ms) and its decoding thread, which is
-ended. That takes two names of the library that are not part of its interface
-(`_handle_rtp_packet`, `_handle_disconnect`), one reason why its version is pinned.
+ended. That takes names of the library that are not part of its interface (`_handle_rtp_packet`,
+`_handle_disconnect`, the state of its probes), one reason why its version is pinned.
 """
 
 from __future__ import annotations
@@ -156,17 +156,10 @@ class Connection:
             self._channel = self._pc.createDataChannel(CHANNEL, ordered=True)
             self._channel.on("open", on_open)
             self._channel.on("message", on_message)
-        self.lost = False
-        """Whether the way to the peer was lost: it did not close, it does not answer."""
         self._way = self._transceiver.receiver.transport.transport
-        self._way.on("statechange", self._way_changed)
         self._pc.on("connectionstatechange", on_state)
         self._pc.on("iceconnectionstatechange", on_state)
         self._take_packets(on_packet)
-
-    def _way_changed(self) -> None:
-        # The library closes a connection that it has lost, so that its last state does not tell.
-        self.lost |= self._way.state == "failed"
 
     def _take_packets(self, on_packet: Callable[[Packet], None]) -> None:
         receiver = self._transceiver.receiver
@@ -188,6 +181,12 @@ class Connection:
     def reached(self) -> bool:
         """Whether a way to the peer was found (ICE); the encryption comes after it."""
         return bool(self._pc.iceConnectionState == "completed")
+
+    @property
+    def lost(self) -> bool:
+        """Of a connection that was there and ended: whether the peer did not close it, but did not
+        answer any more. The library closes it then, and forgets the task that asked."""
+        return self.state == "failed" or self._way._connection._query_consent_task is None
 
     async def offer(self) -> str:
         """The offer, with all candidates of this machine."""

@@ -113,6 +113,7 @@ class WebRtcSession:
             if self._early_n:
                 self._tell(StateChanged(0, "before_start", f"{self._early_n} packets"))
             self._pump = asyncio.create_task(self._release())
+            self._pump.add_done_callback(self._pumped)
         while True:
             while self._incoming:
                 for clean in self._redact.events(self._incoming.popleft()):
@@ -168,10 +169,9 @@ class WebRtcSession:
         self._changed.set()
         if not self._ready:
             return
-        if self.connection.lost:
-            self._end("the connection broke off: the agent does not answer any more")
-        elif self.connection.state in ("failed", "closed"):
-            self._end("the agent closed the connection")
+        if self.connection.state in ("failed", "closed"):
+            self._end("the connection broke off: the agent does not answer any more"
+                      if self.connection.lost else "the agent closed the connection")
 
     def _tell(self, *events: AgentEvent) -> None:
         if not events or self._failure is not None:
@@ -207,6 +207,11 @@ class WebRtcSession:
                 continue
             await self._clock.sleep_until(due_ns)
             self._tell(*self._audio.release(self._clock.now_ns()))
+
+    def _pumped(self, pump: asyncio.Task[None]) -> None:
+        """A defect of ours in the task beside must not look like an agent that says nothing."""
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            self._end(f"receiving failed: {type(error).__name__}: {excerpt(str(error), 200)}")
 
     # the way to a session
 

@@ -53,6 +53,8 @@ class Scenario:
     """Which of its packets do not arrive."""
     delays_s: Callable[[int], float] = lambda k: 0.0
     """How long its packets are under way."""
+    stalls: range = range(0)
+    """These packets wait on the way for the one after them, and come together, in order."""
     at_packet: tuple[int, str] | None = None
     """What it does (`vanish`, `leave`, `say`) when it sends so many packets."""
     says: tuple[str, ...] = ()
@@ -105,7 +107,7 @@ SCENARIOS: dict[str, Scenario] = {
     "loses": Scenario(loses=lambda k: k % 20 == 7),
     "reorders": Scenario(delays_s=lambda k: 0.025 if k % 10 == 3 else 0.0),
     "jitters": Scenario(delays_s=lambda k: (k * 7 % 31) / 1000),
-    "late": Scenario(delays_s=lambda k: max(0.0, 0.12 - 0.02 * (k - 60)) if k >= 60 else 0.0),
+    "late": Scenario(stalls=range(60, 66)),
     "silent": Scenario(answers=False),
     "no_packets": Scenario(answers=False, pauses=True),
     "never_stops": Scenario(replies_s=(30.0,)),
@@ -221,6 +223,7 @@ class Agent:
         self.channel: Any = None
         self._replies = 0
         self._out = 0
+        self._stalled: list[bytes] = []
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pc.on("track", lambda track: self._keep(self._listen(track)))
         self.pc.on("datachannel", self._on_channel)
@@ -258,6 +261,11 @@ class Agent:
             k = self._out
             if self.scenario.at_packet is not None and k == self.scenario.at_packet[0]:
                 await self._act(self.scenario.at_packet[1])
+            if k in self.scenario.stalls:
+                self._stalled.append(data)
+                return None
+            while self._stalled:
+                await library(self._stalled.pop(0))
             if self.scenario.loses(k):
                 return None
             if self.scenario.delays_s(k):
