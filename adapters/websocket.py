@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import socket as sockets
 from collections import deque
 from collections.abc import AsyncIterator
@@ -38,6 +37,7 @@ from adapters.wire.base import (
     Wire,
 )
 from adapters.wire.event_stream import PERMANENT_CODES
+from adapters.wire.http_exchange import retry_after_s as asked_to_wait_s
 from adapters.wire.payload import excerpt
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -433,7 +433,7 @@ async def _connect(peer: Peer, redact: Redactor) -> ClientConnection:
 def _refused(error: InvalidStatus, where: str, redact: Redactor) -> ConnectionRefusedByPeerError:
     response = error.response
     hint = _STATUS_HINTS.get(response.status_code, "")
-    retry_after_s = _seconds(response.headers.get("Retry-After"))
+    retry_after_s = asked_to_wait_s(response.headers.get("Retry-After"))
     parts = [f"{where}: the server answered HTTP {response.status_code}"]
     if hint:
         parts.append(hint)
@@ -445,11 +445,6 @@ def _refused(error: InvalidStatus, where: str, redact: Redactor) -> ConnectionRe
     no_use = any(code in body for code in PERMANENT_CODES)
     return ConnectionRefusedByPeerError(redact("; ".join(parts)), response.status_code,
                                         retry_after_s, no_use=no_use)
-
-
-def _seconds(text: str | None) -> float | None:
-    """A `Retry-After` in seconds; the other form, a date, is not read."""
-    return float(text) if text is not None and re.fullmatch(r"\d{1,6}", text.strip()) else None
 
 
 async def _gate(

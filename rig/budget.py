@@ -95,7 +95,16 @@ class Budget:
 
     def _count_recorded(self, spent: Spent | None, planned_s: float) -> None:
         self._assumed_n += spent is None
-        self._count(Spent(session_s=planned_s) if spent is None else spent, planned_s)
+        # At its longest in everything that may be paid for: audio both ways all the time.
+        self._count(Spent(planned_s, planned_s, planned_s) if spent is None else spent, planned_s)
+
+    def count_abandoned(self) -> None:
+        """What is in flight was broken off and will never be booked: it counts at its longest, as
+        it does for the run that goes on with it."""
+        with self._lock:
+            for planned_s in self._reserved.values():
+                self._count_recorded(None, planned_s)
+            self._reserved.clear()
 
     def refusal(self, planned_s: float) -> str | None:
         """Why a session that may last `planned_s` is not started now, `None` when it may be."""
@@ -156,8 +165,8 @@ class Budget:
             self._charged += max(cost.amount, self._estimate(spent.session_s))
         else:
             self._charged += cost.amount
-            if spent.session_s:
-                # Of the planned length: one that broke off early tells nothing of a minute.
-                whole_s = max(planned_s, spent.session_s)
-                self._highest = max(self._highest, cost.amount * 60 / whole_s)
+        if spent.session_s:
+            # Of the planned length: one that broke off early tells nothing of a minute.
+            whole_s = max(planned_s, spent.session_s)
+            self._highest = max(self._highest, cost.amount * 60 / whole_s)
         return cost

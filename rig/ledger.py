@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +22,7 @@ from audio.errors import InputError
 from rig.spending import Spent
 
 Status = Literal["done", "infra_error", "unsupported", "void"]
+Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Attempt(BaseModel):
@@ -44,7 +45,7 @@ class Attempt(BaseModel):
     session_s: float | None = Field(None, ge=0, allow_inf_nan=False)
     sent_s: float | None = Field(None, ge=0, allow_inf_nan=False)
     received_s: float | None = Field(None, ge=0, allow_inf_nan=False)
-    usage: dict[str, float] | None = None
+    usage: dict[str, Count] | None = None
     cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     currency: str | None = None
     cost_missing: tuple[str, ...] | None = None
@@ -52,9 +53,9 @@ class Attempt(BaseModel):
     @property
     def spent(self) -> Spent | None:
         """What the session used, `None` where an older rig did not write it."""
-        if self.session_s is None:
+        if self.session_s is None or self.sent_s is None or self.received_s is None:
             return None
-        return Spent(self.session_s, self.sent_s or 0.0, self.received_s or 0.0, self.usage)
+        return Spent(self.session_s, self.sent_s, self.received_s, self.usage)
 
 
 class Ledger:

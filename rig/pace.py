@@ -43,7 +43,8 @@ class Pace:
         self._news = asyncio.Event()
         self._next_ns = 0
         self._held_until_ns = 0
-        self._held_at_ns = -1
+        self._refused_at_ns = -1
+        """When a start was refused last. What an open session hears of a limit is no refusal."""
         self._held_s = 0.0
         self._refusals = 0
         self.open = 0
@@ -106,7 +107,9 @@ class Pace:
             self.stop(f"{why}; the provider asks for {asked_s:g} s of patience, more than "
                       f"{MAX_ASKED_S:g} s")
             return
-        if began_ns <= self._held_at_ns:
+        together = began_ns <= self._refused_at_ns
+        self._refused_at_ns = self._clock.now_ns()
+        if together:
             # Turned away together with the one before: that is one refusal, not many.
             self._hold_for(asked_s, why)
             return
@@ -121,7 +124,6 @@ class Pace:
 
     def _hold_for(self, wait_s: float, why: str) -> None:
         now_ns = self._clock.now_ns()
-        self._held_at_ns = now_ns
         until_ns = now_ns + s_to_ns(wait_s)
         if until_ns > self._held_until_ns:
             self._held_until_ns = until_ns

@@ -31,7 +31,7 @@ SHIPPED = "prices.yaml"
 ANY = "*"
 NOTHING_LEAVES = "nothing leaves this machine"
 
-Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Minutes = Literal["session", "audio_in", "audio_out"]
 Tokens = Literal["audio_in", "text_in", "image_in", "cached_audio_in", "cached_text_in",
@@ -126,7 +126,7 @@ class Tariff:
             missing += [f"{unit.replace('_', ' ')}, which have no price" for unit, n
                         in usage.items() if n and self._unpriced(unit)]
             if usage.get("unreported_responses"):
-                missing.append("responses whose tokens were not reported")
+                missing.append("responses or transcriptions whose tokens were not reported")
         return Cost(math.fsum(parts), tuple(dict.fromkeys(missing)))
 
     def _unpriced(self, unit: str) -> bool:
@@ -138,24 +138,29 @@ class Tariff:
     def estimate(self, session_s: float) -> float | None:
         """What a session of this length costs at most, `None` where that cannot be told.
 
-        `estimate_per_minute`, or the prices by the minute with audio both ways all the time.
+        `estimate_per_minute`, but never below what a minute is sure to cost: the session's, and the
+        user's audio, which is sent all the time. Without an estimate, the prices by the minute with
+        audio both ways all the time.
         """
         if self.free:
             return 0.0
         if self.price is None:
             return None
         if self.price.estimate_per_minute is not None:
-            return self.price.estimate_per_minute * session_s / 60
+            rates = self.price.per_minute
+            sure = rates.get("session", 0.0) + rates.get("audio_in", 0.0)
+            return max(self.price.estimate_per_minute, sure) * session_s / 60
         if self.price.per_million_tokens:
             return None
         return math.fsum(self.price.per_minute.values()) * session_s / 60
 
 
 def _session_s(spent: Spent) -> float:
-    """By the provider's final count; before one, by its last or by our clock, whichever is more."""
+    """By the provider's final count, but never below an earlier one of its own; before one, by its
+    last or by our clock, whichever is more."""
     usage = spent.usage or {}
     final = usage.get("session_s")
-    return max(spent.session_s, usage.get("session_s_so_far", 0.0)) if final is None else final
+    return max(spent.session_s if final is None else final, usage.get("session_s_so_far", 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +173,11 @@ class PriceBook:
         """The tariff of a system as it is set. Within a file the closest entry wins: one for its
         model over one for any."""
         settings = adapter.settings
-        model, base_url = settings.get("model"), settings.get("base_url")
+        model = settings.get("model")
+        named = "base_url" if "base_url" in settings else "url"
+        base_url = settings.get(named)
         default_url = next((s.default for s in registry.spec(adapter.name).settings
-                            if s.name == "base_url"), None)
+                            if s.name == named), None)
         fitting = [e for e in self.entries
                    if e.price.adapter == adapter.name and e.price.model in (ANY, model)
                    and (e.price.base_url in (ANY, base_url)

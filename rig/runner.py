@@ -330,6 +330,8 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
                 on_attempt=on_attempt, note=note, workers=workers,
                 starts_per_minute=request.starts_per_minute, seed=request.seed)
             interrupted = player.play(todo, clock)
+            if interrupted and starts is not None:
+                budget.count_abandoned()
         keys = {job.key for job in jobs}
         final = {k: a for k, a in latest(ledger.attempts).items() if k in keys}
         failed = tuple((a.case_id, a.trial, a.status, a.reason or "") for a in final.values()

@@ -50,6 +50,8 @@ _CONTENT = ("modelTurn", "outputTranscription", "generationComplete", "interrupt
 _OUTPUT = "output"
 
 
+_COUNTS = ("promptTokenCount", "responseTokenCount", "totalTokenCount", "thoughtsTokenCount",
+           "toolUsePromptTokenCount")
 _KINDS = {"AUDIO": "audio", "TEXT": "text", "IMAGE": "image", "VIDEO": "image"}
 MAX_KINDS = 20
 """Ours: the vendor names five."""
@@ -110,7 +112,8 @@ class GeminiWire(EventStream):
         self._early: list[str] = []
         """Words that came before any sound of theirs."""
         self._tally = Tally()
-        self._counted = False
+        self._uncounted: set[str] = set()
+        """Turns of which no count has come."""
         self._time_left: str | None = None
         """What the server said when it announced that it will go."""
         # In this order, where a message has several: what a turn holds comes before its end.
@@ -152,11 +155,10 @@ class GeminiWire(EventStream):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of every message that counts some; where none did, the turns that nobody
-        counted."""
-        if self._counted or not self._turns_n:
-            return dict(self._tally.counts)
-        return {"unreported_responses": self._turns_n}
+        """The tokens of every message that counts some, and the turns that nobody counted."""
+        counts = dict(self._tally.counts)
+        unreported = counts.get("unreported_responses", 0.0) + len(self._uncounted)
+        return {**counts, "unreported_responses": unreported} if unreported else counts
 
     # messages
 
@@ -200,11 +202,20 @@ class GeminiWire(EventStream):
     def _used(self, body: dict[str, Any], t_ns: int) -> None:
         """Tokens of the turn so far; taken for one count a turn, which nobody states."""
         self._log(t_ns, "usageMetadata", body)
-        n_in, n_out = (number(field(body, name)) for name in ("promptTokenCount",
-                                                              "responseTokenCount"))
+        told = {name: number(field(body, name)) for name in _COUNTS}
+        n_in, n_out, n_total, n_thoughts, n_tools = told.values()
         if n_in is None and n_out is None:
             return
-        self._counted = True
+        turn = self._turn or self._last
+        if turn is not None:
+            self._uncounted.discard(turn.response_id)
+        if any(n is None and field(body, name) is not None for name, n in told.items()) \
+                or (None in (n_in, n_out) and n_total is None):
+            # A count that is none, or one missing that nothing else tells: unknown, not 0.
+            self._tally.add("unreported_responses", 1)
+        elif None in (n_in, n_out):
+            known = (n_in or 0.0) + (n_out or 0.0) + (n_thoughts or 0.0) + (n_tools or 0.0)
+            self._tally.add("unsplit_tokens", max(0.0, (n_total or 0.0) - known))
         parts = _by_kind(body, "promptTokensDetails", "in")
         for unit, n in _by_kind(body, "cacheTokensDetails", "in").items():
             cached = min(n, parts.get(unit, 0.0))
@@ -212,8 +223,8 @@ class GeminiWire(EventStream):
             parts[cast("Unit", f"cached_{unit}")] = cached
         self._tally.split(n_in, parts)
         self._tally.split(n_out, _by_kind(body, "responseTokensDetails", "out"))
-        self._tally.add("text_out_tokens", number(field(body, "thoughtsTokenCount")) or 0.0)
-        self._tally.add("unsplit_tokens", number(field(body, "toolUsePromptTokenCount")) or 0.0)
+        self._tally.add("text_out_tokens", n_thoughts or 0.0)
+        self._tally.add("unsplit_tokens", n_tools or 0.0)
 
     def _refused_by_message(self, body: dict[str, Any], t_ns: int) -> None:
         told = ": ".join(excerpt(part, 200) for name in ("code", "status", "message")
@@ -250,6 +261,7 @@ class GeminiWire(EventStream):
         if self._turns_n > MAX_TURNS:
             self._fail(t_ns, f"the server began more than {MAX_TURNS} turns")
         turn = self._turn = _Turn(f"turn_{self._turns_n}")
+        self._uncounted.add(turn.response_id)
         self._events.append(ResponseStarted(t_ns, turn.response_id))
         self._events += [TextDelta(t_ns, text, turn.response_id) for text in self._early]
         self._early = []

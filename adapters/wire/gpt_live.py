@@ -179,7 +179,9 @@ class LiveWire(EventStream):
         self._log_event(t_ns, "session.usage.updated", event)
         seconds = number(event, "usage", "seconds")
         if seconds is not None:
-            self._tally.counts["session_s_so_far"] = seconds
+            # It only grows: a lower one later is nonsense.
+            so_far = self._tally.counts.get("session_s_so_far", 0.0)
+            self._tally.counts["session_s_so_far"] = max(so_far, seconds)
 
     def _delegated(self, event: dict[str, Any], t_ns: int) -> None:
         """Work for another model: the server's, which is billed apart, or a client's, which nobody

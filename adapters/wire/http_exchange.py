@@ -19,6 +19,10 @@ from adapters.wire.payload import PayloadError
 HEAD_BYTES = 64 * 1024
 """Allowed for status line and headers of an answer. Ours: real ones have some hundred bytes."""
 
+MAX_RETRY_AFTER_S = 1e9
+"""A longer wait is told as this: 30 years. Ours."""
+_SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -30,9 +34,14 @@ class Answer:
 
     @property
     def retry_after_s(self) -> float | None:
-        """`Retry-After` in seconds; the other form, a date, is not read."""
-        text = self.headers.get("retry-after", "").strip()
-        return float(text) if re.fullmatch(r"\d{1,6}", text) else None
+        """As `retry_after_s`."""
+        return retry_after_s(self.headers.get("retry-after"))
+
+
+def retry_after_s(value: str | None) -> float | None:
+    """A `Retry-After` in seconds, however many; the other form, a date, is not read."""
+    text = (value or "").strip()
+    return min(float(text), MAX_RETRY_AFTER_S) if _SECONDS.fullmatch(text) else None
 
 
 def request(method: str, url: SplitResult, body: bytes, headers: Mapping[str, str]) -> bytes:

@@ -221,8 +221,11 @@ class RealtimeWire(EventStream):
         """The user's words, by another model than the one that answers."""
         self._log_event(t_ns, "conversation.item.input_audio_transcription.completed", event)
         usage = event.get("usage")
-        self._tally.add("transcription_s", number(usage, "seconds") or 0.0)
-        self._tally.add("transcription_tokens", number(usage, "total_tokens") or 0.0)
+        seconds, tokens = number(usage, "seconds"), number(usage, "total_tokens")
+        self._tally.add("transcription_s", seconds or 0.0)
+        self._tally.add("transcription_tokens", tokens or 0.0)
+        if seconds is None and tokens is None:
+            self._tally.add("unreported_responses", 1)
 
     def _rate_limits(self, event: dict[str, Any], t_ns: int) -> None:
         """What is left of each limit; where nothing is, others must not begin either."""

@@ -181,8 +181,8 @@ def command(
     if result.totals.unknown:
         output.note(f"not in the cost: {'; '.join(result.totals.unknown[:5])}")
     if result.totals.assumed_n:
-        output.note(f"{result.totals.assumed_n} earlier sessions are not on record (an older rig, "
-                    "or it was killed): they are counted at their longest")
+        output.note(f"{result.totals.assumed_n} sessions are not on record (an older rig, or it "
+                    "was killed or interrupted): they are counted at their longest")
     if attempts["void"]:
         output.note(f"{attempts['void']} of {attempts.total()} sessions were void: frames of the "
                     "user were late, because this machine was busy; that says nothing about the "

@@ -59,6 +59,10 @@ def test_headers_are_known_in_small_letters_and_retry_after_in_seconds() -> None
     assert read([PLAIN]).headers["x-y"] == "z"
     raw = b"HTTP/1.1 429 No\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n"
     assert read([raw % b"7"]).retry_after_s == 7
+    assert read([raw % b"1000000000000"]).retry_after_s == 1e9
+    assert read([raw % (b"9" * 5_000)]).retry_after_s == 1e9
+    for nonsense in (b"-1", b"1e9", b"nan", b"inf", b"\xd9\xa3"):
+        assert read([raw % nonsense]).retry_after_s is None
     assert read([raw % b"Wed, 21 Oct 2026 07:28:00 GMT"]).retry_after_s is None
     assert read([raw % b"7"]).status == 429
 

@@ -99,7 +99,8 @@ def test_transcription_of_the_user_is_counted_apart() -> None:
     kind = "conversation.item.input_audio_transcription.completed"
     give(wire, {"type": kind, "usage": {"type": "duration", "seconds": 3.5}},
          {"type": kind, "usage": {"type": "tokens", "total_tokens": 40}}, {"type": kind})
-    assert wire.usage == {"transcription_s": 3.5, "transcription_tokens": 40}
+    assert wire.usage == {"transcription_s": 3.5, "transcription_tokens": 40,
+                          "unreported_responses": 1}, "the third says nothing of its use"
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -212,7 +213,8 @@ def test_geminis_tokens_are_added_by_kind() -> None:
     give(wire, SPEECH)
     assert wire.usage == {"unreported_responses": 1}
     give(wire, {"serverContent": {"turnComplete": True}, "usageMetadata": METADATA},
-         {"usage_metadata": {"promptTokenCount": 10, "cachedContentTokenCount": 4,
+         {"usage_metadata": {"promptTokenCount": 10, "totalTokenCount": 10,
+                             "cachedContentTokenCount": 4,
                              "prompt_tokens_details": [{"modality": "TEXT", "tokenCount": 10}],
                              "cacheTokensDetails": [{"modality": "TEXT", "tokenCount": 4}]}})
     assert wire.usage == {"text_in_tokens": 338, "cached_text_in_tokens": 4, "audio_in_tokens": 165,
@@ -226,6 +228,33 @@ def test_metadata_without_a_count_leaves_the_turn_unreported(metadata: dict[str,
     wire = gemini()
     give(wire, SPEECH, {"usageMetadata": metadata})
     assert wire.usage == {"unreported_responses": 1}
+
+
+@pytest.mark.parametrize(("metadata", "counts"), [
+    ({"responseTokenCount": 42}, {"unsplit_tokens": 42, "unreported_responses": 1}),
+    ({"promptTokenCount": 9}, {"unsplit_tokens": 9, "unreported_responses": 1}),
+    ({"promptTokenCount": -5, "responseTokenCount": 42},
+     {"unsplit_tokens": 42, "unreported_responses": 1}),
+    ({"promptTokenCount": "522", "responseTokenCount": 42, "totalTokenCount": 564},
+     {"unsplit_tokens": 42, "unreported_responses": 1}),
+    ({"promptTokenCount": 9, "responseTokenCount": 42, "thoughtsTokenCount": 1e300},
+     {"unsplit_tokens": 51, "unreported_responses": 1}),
+    ({"responseTokenCount": 42, "totalTokenCount": 564}, {"unsplit_tokens": 564}),
+    ({"promptTokenCount": 9, "totalTokenCount": 9}, {"unsplit_tokens": 9})])
+def test_half_a_count_is_never_taken_for_all(
+    metadata: dict[str, Any], counts: dict[str, float]
+) -> None:
+    wire = gemini()
+    give(wire, SPEECH, {"usageMetadata": metadata})
+    assert wire.usage == counts
+
+
+def test_a_turn_that_was_counted_does_not_hide_one_that_was_not() -> None:
+    wire = gemini()
+    give(wire, SPEECH, {"serverContent": {"turnComplete": True}, "usageMetadata": METADATA})
+    assert "unreported_responses" not in wire.usage
+    give(wire, SPEECH)
+    assert wire.usage["unreported_responses"] == 1
 
 
 def test_a_refused_setup_is_hopeless_and_a_refused_message_later_is_not() -> None:

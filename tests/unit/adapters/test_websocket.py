@@ -528,7 +528,7 @@ def test_an_http_answer_is_an_error_of_its_own_with_the_time_to_wait() -> None:
     async def never(socket: ServerConnection) -> None:
         raise AssertionError("no handshake")
 
-    answers = iter(("7", "Wed, 21 Oct 2026 07:28:00 GMT", "-1"))
+    answers = iter(("7", "Wed, 21 Oct 2026 07:28:00 GMT", "-1", "12345678"))
 
     def refuse(connection: ServerConnection, request: Any) -> Response:
         headers = {"Retry-After": next(answers), "Content-Length": "200", "Connection": "close"}
@@ -540,7 +540,7 @@ def test_an_http_answer_is_an_error_of_its_own_with_the_time_to_wait() -> None:
                     open_session(p, EchoWire(), RealClock())):
             pass
 
-    for seconds in (7.0, None, None):
+    for seconds in (7.0, None, None, 12_345_678.0):
         with pytest.raises(ConnectionRefusedByPeerError) as caught:
             run(main())
         assert (caught.value.status, caught.value.retry_after_s) == (429, seconds)

@@ -59,6 +59,16 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path):
         Ledger(path)
 
 
+@pytest.mark.parametrize("usage", ['{"session_s":NaN}', '{"session_s":-1e9}', '{"x":1e999}'])
+def test_counts_that_are_none_are_not_taken_for_money(tmp_path, usage):
+    """A count that is not a number would make every comparison with a limit come out as 'less'."""
+    path = tmp_path / "attempts.jsonl"
+    line = attempt().model_dump_json(exclude={"usage"})[:-1] + ',"usage":' + usage + "}\n"
+    path.write_text(line)
+    with pytest.raises(InputError, match=r"attempts\.jsonl:1: expected one attempt as JSON"):
+        Ledger(path)
+
+
 def test_a_full_disk_is_one_line_and_leaves_no_half_line(tmp_path, monkeypatch):
     path = tmp_path / "attempts.jsonl"
     real_write = ledger_module.os.write

@@ -98,6 +98,25 @@ def test_many_turned_away_together_are_one_refusal() -> None:
     on_a_jumping_clock(body)
 
 
+def test_what_an_open_session_hears_of_a_limit_hides_no_refusal() -> None:
+    """A session that says again and again that nothing is left, for a moment each time."""
+    async def body() -> None:
+        pace = made(2)
+        pace.begin()
+        for refusals in range(1, MAX_REFUSALS + 2):
+            assert pace.stopped is None
+            pace._at_a_time = 2.0
+            await until_free(pace)
+            began = pace.begin()
+            pace.hold(0.001, "rate limit: no tokens are left")
+            await asyncio.sleep(0.01)
+            pace.ended(began, **REFUSED)
+            assert pace._refusals == refusals
+        assert pace.stopped is not None
+
+    on_a_jumping_clock(body)
+
+
 def test_refusals_in_a_row_end_the_run_and_a_good_session_starts_the_count_anew() -> None:
     async def body() -> None:
         pace = made()

@@ -271,3 +271,41 @@ def test_starts_are_spaced(tmp_path: Path) -> None:
     found = play(tmp_path, lambda *_: outcome(60.0), n=6, jobs=6, per_minute=12)
     assert [t for t, _ in found.begun] == pytest.approx([0, 5, 10, 15, 20, 25])
     assert found.most_open == 6
+
+
+# --- what is not on record ---------------------------------------------------------------------
+
+
+BY_AUDIO = Tariff(Price(adapter="silent", currency="USD", date="2026-01-02", source="made up",
+                        per_minute={"audio_in": 6, "audio_out": 24}), free=False, why="made up")
+
+
+def test_a_lost_session_costs_its_audio_too() -> None:
+    """Nobody knows what it heard and said: not nothing."""
+    budget = Budget(BY_AUDIO, Limits(max_cost=100))
+    budget.count_before((), [("c1", 1)] * 3, lambda _: PLANNED_S)
+    assert budget.totals().cost == pytest.approx(3 * 30.0)
+    assert budget.totals().assumed_n == 3
+    assert budget.refusal(PLANNED_S) is not None
+
+
+def test_what_was_broken_off_counts_at_its_longest() -> None:
+    budget = Budget(BY_AUDIO, Limits())
+    budget.reserve("a", PLANNED_S)
+    budget.reserve("b", PLANNED_S)
+    budget.settle("a", Spent(30.0, 30.0, 0.0))
+    budget.count_abandoned()
+    totals = budget.totals()
+    assert (totals.sessions, totals.assumed_n, budget.in_flight) == (2, 1, 0)
+    assert totals.cost == pytest.approx(3.0 + 30.0)
+
+
+def test_a_dear_session_raises_the_estimate_also_when_not_all_of_it_is_known() -> None:
+    tokens = Tariff(Price(adapter="silent", currency="USD", date="2026-01-02", source="made up",
+                          per_million_tokens={"audio_in": 10}, estimate_per_minute=1), free=False,
+                    why="made up")
+    budget = Budget(tokens, Limits(max_cost=12))
+    budget.reserve("a", PLANNED_S)
+    budget.settle("a", Spent(60.0, 60.0, 60.0, {"audio_in_tokens": 1e6, "unsplit_tokens": 1}))
+    assert budget.totals().unknown_n == 1
+    assert "the next session may cost USD 10.0000" in (budget.refusal(PLANNED_S) or "")

@@ -98,6 +98,9 @@ def test_own_prices_win_over_shipped_ones_and_the_closer_one_within_a_file(tmp_p
     ("", 3, "expected per_minute or per_million_tokens, got neither"),
     ("    per_minute: {session: &a 1, audio_in: *a}\n", 7, "aliases are not allowed"),
     ("    per_minute: !!python/object/apply:os.system ['true']\n", 7, "expected text"),
+    ("    per_minute: {session: yes}\n", 7, "session: expected a valid number"),
+    ("    per_minute: {session: '0.05'}\n", 7, "session: expected a valid number"),
+    ("    per_minute: {session: 1}\n    estimate_per_minute: true\n", 8, "a valid number"),
     ("    per_million_tokens: {audio_in: free}\n", 7, "audio_in: expected a valid number"),
 ])
 def test_a_file_that_is_no_price_list_says_where(
@@ -174,7 +177,8 @@ def test_a_session_that_never_began_costs_nothing_and_is_known(tmp_path: Path) -
 @pytest.mark.parametrize(("usage", "minutes"), [
     (None, 2.0), ({}, 2.0), ({"session_s": 90.0}, 1.5), ({"session_s": 150.0}, 2.5),
     ({"session_s_so_far": 60.0}, 2.0), ({"session_s_so_far": 180.0}, 3.0),
-    ({"session_s_so_far": 60.0, "session_s": 90.0}, 1.5)])
+    ({"session_s_so_far": 60.0, "session_s": 90.0}, 1.5),
+    ({"session_s_so_far": 90.0, "session_s": 0.0}, 1.5)])
 def test_minutes_are_the_providers_where_it_counts_to_the_end(
     usage: dict[str, float] | None, minutes: float, tmp_path: Path
 ) -> None:
@@ -187,6 +191,26 @@ def test_audio_by_the_minute_is_what_was_sent_and_received(tmp_path: Path) -> No
                    "silent")
     assert found.cost(Spent(120.0, 60.0, 30.0)).amount == pytest.approx(6.0)
     assert found.estimate(120.0) == pytest.approx(22.0)
+
+
+def test_an_estimate_is_not_below_what_a_minute_is_sure_to_cost(tmp_path: Path) -> None:
+    found = tariff(price_book(own(
+        tmp_path, "    per_minute: {session: 1, audio_in: 2, audio_out: 4}\n"
+        "    estimate_per_minute: 0\n"), {}), "silent")
+    assert found.estimate(60.0) == pytest.approx(3.0)
+
+
+def test_an_agent_of_ones_own_is_another_seller_at_another_address(tmp_path: Path) -> None:
+    body = "    per_minute: {session: 1}\n"
+    book = price_book(own(tmp_path, body, "twilio"), {})
+    assert tariff(book, "twilio").known
+    elsewhere = tariff(book, "twilio", url="wss://voice.example/agent")
+    assert not elsewhere.known
+    assert "address wss://voice.example/agent" in elsewhere.why
+    body += '    base_url: "wss://voice.example/agent"\n'
+    book = price_book(own(tmp_path, body, "twilio"), {})
+    assert tariff(book, "twilio", url="wss://voice.example/agent").known
+    assert not tariff(book, "twilio").known
 
 
 @given(st.dictionaries(st.sampled_from(["session", "audio_in", "audio_out"]),
