@@ -2,7 +2,7 @@
 
 Of GPT-Live it replays a session and is strict about everything that the client says, in order and
 to the byte. Of OpenAI Realtime it takes a session and audio, hears nothing and never speaks by
-itself.
+itself. Of Gemini Live it takes the setup and no audio.
 
 DUPLEXRIG_AIMOCK names its command-line file; without it, or without node, the tests are skipped.
 """
@@ -153,7 +153,8 @@ def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    for name in ("OPENAI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(name, "none")
 
 
 async def played(adapter_name: str, settings: dict[str, str]) -> tuple[list[AgentEvent], object]:
@@ -200,4 +201,14 @@ def test_a_realtime_server_that_hears_nothing_is_a_silent_system(base_url: str) 
     events, _ = asyncio.run(played("openai_realtime", {"base_url": base_url}))
     assert [e.reason for e in events if isinstance(e, Fault)] == []
     assert {e.name for e in events if isinstance(e, StateChanged)} >= {"session.created"}
+    assert not [e for e in events if isinstance(e, AudioReceived | ResponseStarted)]
+
+
+def test_a_gemini_server_that_takes_no_audio_is_no_behaviour(base_url: str) -> None:
+    """It takes the setup, and answers the first audio with an error."""
+    events, _ = asyncio.run(played("gemini_live", {
+        "base_url": base_url.removesuffix("/v1"), "api_version": "v1beta"}))
+    first = next(e for e in events if isinstance(e, Fault))
+    assert first.severity == "infrastructure"
+    assert "Expected clientContent or toolResponse" in first.reason
     assert not [e for e in events if isinstance(e, AudioReceived | ResponseStarted)]
