@@ -43,7 +43,7 @@ _COMMANDS = {
     "prices": ("rig.commands.prices", "List what sessions cost, as far as it is known."),
     "engines": ("rig.commands.engines", "List the speech engines and their settings."),
     "devices": ("rig.commands.devices", "List the sound devices of this machine."),
-    "calibrate": ("rig.commands.calibrate", "Measure the round trip of a sound card."),
+    "calibrate-card": ("rig.commands.calibrate_card", "Measure the round trip of a sound card."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),
 }
 _BUG_EXIT_CODE = 70

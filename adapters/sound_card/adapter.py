@@ -45,8 +45,8 @@ SETTINGS = (
     Setting("block_ms", "float", 10.0, "length of a callback", 1.0, 50.0),
     Setting("lead_ms", "float", 40.0, "how far ahead of the card the user is put", 5.0, 500.0),
     Setting("round_trip_ms", "float", 0.0, "round trip that recorded audio is corrected by, as "
-            "measured by rig calibrate; 0: what the card reports, uncalibrated", 0.0, 1000.0),
-    Setting("calibration", "str", "", "file of rig calibrate --out, instead of round_trip_ms"),
+            "measured by rig calibrate-card; 0: what the card reports, uncalibrated", 0.0, 1000.0),
+    Setting("calibration", "str", "", "file of rig calibrate-card --out, instead of round_trip_ms"),
     Setting("max_xruns", "int", 0, "xruns of the card that a session may have", 0, 1000),
     Setting("ready_timeout_s", "float", 15.0, "longest wait for a steady stream", 1.0, 120.0),
     FULL_DUPLEX,
@@ -181,7 +181,7 @@ class SoundCardAdapter:
         if not 0 <= ms <= MAX_REPORTED_MS:
             raise InfrastructureError(
                 f"sound card: a round trip of {ms:.0f} ms ({source}), expected 0 to "
-                f"{MAX_REPORTED_MS} ms; lower latency_ms, or measure it: rig calibrate")
+                f"{MAX_REPORTED_MS} ms; lower latency_ms, or measure it: rig calibrate-card")
         return Correction(round(ms * per_ms), source)
 
 

@@ -117,7 +117,7 @@ def summarise(openings: Sequence[Sequence[tuple[float, float]]]) -> Summary:
 
 
 def calibration_text(summary: Summary, settings: dict[str, Any]) -> str:
-    """What `rig calibrate --out` writes."""
+    """What `rig calibrate-card --out` writes."""
     return json.dumps({"schema_version": VERSION, **asdict(summary),
                        **{name: settings[name] for name in (*_MATCHING, "input", "output")}},
                       indent=2) + "\n"
@@ -131,10 +131,10 @@ def read_calibration(path: str, settings: dict[str, Any], *, where: str) -> floa
             data = file.read(MAX_FILE_BYTES + 1)
         value = json.loads(data) if len(data) <= MAX_FILE_BYTES else None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError.expected("a file that rig calibrate --out wrote", got=type(error).__name__,
+        raise InputError.expected("a file that rig calibrate-card --out wrote", got=type(error).__name__,
                                   where=f"{where} {path}") from None
     if not isinstance(value, dict) or value.get("schema_version") != VERSION:
-        raise InputError.expected("a file that rig calibrate --out wrote", got="something else",
+        raise InputError.expected("a file that rig calibrate-card --out wrote", got="something else",
                                   where=f"{where} {path}")
     round_trip_ms = value.get("round_trip_ms")
     if isinstance(round_trip_ms, bool) or not isinstance(round_trip_ms, int | float) \

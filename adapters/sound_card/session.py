@@ -169,7 +169,7 @@ class CardSession:
         if self._correction.source == "reported":
             found.append(StateChanged(
                 t_ns, "uncalibrated", "the round trip is what the card says of itself; measure it "
-                "with rig calibrate"))
+                "with rig calibrate-card"))
         return found
 
     def _news(self) -> list[AgentEvent]:

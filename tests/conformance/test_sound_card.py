@@ -153,7 +153,7 @@ def test_the_agent_is_recorded_when_it_spoke(results: dict[str, Result], name: s
 def test_uncalibrated_is_said_and_off_by_what_the_card_does_not_know(
         results: dict[str, Result]) -> None:
     result = results["uncalibrated"]
-    assert "rig calibrate" in result.state("uncalibrated")
+    assert "rig calibrate-card" in result.state("uncalibrated")
     assert json.loads(result.state("round_trip"))["source"] == "reported"
     assert offset_ms(result) == pytest.approx(250.0 + TRUE_MS - 2_500 / 48, abs=0.05)
     for name in ("calm", "reference"):

@@ -72,7 +72,7 @@ def test_devices_are_listed_by_name(wired: Cables) -> None:
 
 def test_a_loop_is_measured_and_an_open_end_is_told(wired: Cables, tmp_path: Path) -> None:
     with wired.witness("loop"):
-        done = wired.run("calibrate", "--set", "input=user_tap", "--set", "output=user_line",
+        done = wired.run("calibrate-card", "--set", "input=user_tap", "--set", "output=user_line",
                          "--openings", 2, "--chirps", 4, "--out", tmp_path / "card.json", "--json")
         found = json.loads(done.stdout)
         assert found["chirps_n"] == 8
@@ -80,7 +80,7 @@ def test_a_loop_is_measured_and_an_open_end_is_told(wired: Cables, tmp_path: Pat
         assert found["level_db"] == pytest.approx(0.0, abs=0.2)
         assert done.returncode == (0 if found["ok"] else 3)
         assert (tmp_path / "card.json").exists() is found["ok"]
-        open_end = wired.run("calibrate", "--set", "input=agent_tap", "--set", "output=user_line",
+        open_end = wired.run("calibrate-card", "--set", "input=agent_tap", "--set", "output=user_line",
                              "--openings", 1, "--chirps", 1)
     assert open_end.returncode == 3
     assert "chirp 1 of opening 1 was not heard within 0.5 s" in open_end.stderr

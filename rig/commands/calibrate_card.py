@@ -1,4 +1,4 @@
-"""`rig calibrate`: the round trip of a sound card, measured with chirps."""
+"""`rig calibrate-card`: the round trip of a sound card, measured with chirps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rig.console import Output
 from rig.settings import key_values
 
 
-@click.command("calibrate")
+@click.command("calibrate-card")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the "
               "adapter sound_card; may be repeated.")
 @click.option("--openings", type=click.IntRange(1, 50), default=5, show_default=True,
@@ -41,7 +41,7 @@ def command(settings: tuple[str, ...], openings: int, chirps: int, level: float,
 
     \b
     Example:
-      rig calibrate --set input=USB --set output=USB --out card.json
+      rig calibrate-card --set input=USB --set output=USB --out card.json
       rig check --adapter sound_card --set input=USB --set output=USB --set calibration=card.json
     """
     output = Output(as_json=as_json)
