@@ -131,11 +131,11 @@ def read_calibration(path: str, settings: dict[str, Any], *, where: str) -> floa
             data = file.read(MAX_FILE_BYTES + 1)
         value = json.loads(data) if len(data) <= MAX_FILE_BYTES else None
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError.expected("a file that rig calibrate-card --out wrote", got=type(error).__name__,
-                                  where=f"{where} {path}") from None
+        raise InputError.expected("a file that rig calibrate-card --out wrote",
+                                  got=type(error).__name__, where=f"{where} {path}") from None
     if not isinstance(value, dict) or value.get("schema_version") != VERSION:
-        raise InputError.expected("a file that rig calibrate-card --out wrote", got="something else",
-                                  where=f"{where} {path}")
+        raise InputError.expected("a file that rig calibrate-card --out wrote",
+                                  got="something else", where=f"{where} {path}")
     round_trip_ms = value.get("round_trip_ms")
     if isinstance(round_trip_ms, bool) or not isinstance(round_trip_ms, int | float) \
             or not 0 < round_trip_ms <= 1000:
