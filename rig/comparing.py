@@ -10,6 +10,7 @@ from typing import Any
 
 from audio.errors import InputError
 from probes.expand import base_stream_id
+from probes.manifest import Case as PlannedCase
 from rig.ledger import dumps
 from rig.sent import condition_texts
 from rig.store import RunFolder, RunInfo, read_text
@@ -35,9 +36,10 @@ def load_systems(paths: Sequence[Path]) -> list[System]:
     no case in common with the first.
     """
     systems: list[System] = []
+    names = _names(paths)
     first: tuple[Path, RunInfo, dict[str, Any]] | None = None
     seen: dict[Path, Path] = {}
-    for path in paths:
+    for path, name in zip(paths, names, strict=True):
         if path.resolve() in seen:
             raise InputError(f"{path}: expected different runs, got this one twice")
         seen[path.resolve()] = path
@@ -47,11 +49,18 @@ def load_systems(paths: Sequence[Path]) -> list[System]:
             first = path, info, scores
         else:
             _check_alike(first, (path, info, scores))
-        systems.append(_system(run, info, scores, {s.name for s in systems}))
+        systems.append(_system(run, info, scores, name))
     _check_common(systems)
     if all(s.floor for s in systems):
         return [replace(s, floor=False) for s in systems]
     return systems
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The names of the folders, each followed by the path where two are alike."""
+    folders = [path.resolve().name for path in paths]
+    return [name if folders.count(name) == 1 else f"{name} ({path})"
+            for name, path in zip(folders, paths, strict=True)]
 
 
 def _scores(run: RunFolder) -> dict[str, Any]:
@@ -60,10 +69,10 @@ def _scores(run: RunFolder) -> dict[str, Any]:
     text = read_text(where, f"a scored run; run `rig score {run.path}` first")
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("cases"), list) \
-            or any(name not in found for name in _SAME_SCORES):
+            or any(name not in found for name in (*_SAME_SCORES, "attempts")):
         raise InputError.expected("scores as `rig score` writes them", got="something else",
                                   where=where)
     return found
@@ -87,17 +96,19 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _system(run: RunFolder, info: RunInfo, scores: dict[str, Any], taken: set[str]) -> System:
+def _system(run: RunFolder, info: RunInfo, scores: dict[str, Any], name: str) -> System:
     planned = {case.case_id: case for case in run.read_cases()}
     cases: list[Case] = []
+    seen: set[tuple[str, int]] = set()
     flags: dict[str, int] = {}
     for number, entry in enumerate(scores["cases"]):
         try:
             case = planned[entry["case_id"]]
+            _check_entry(entry, case, info.trials, seen)
             cases.append(Case(
                 conversation=case.conversation_id, stream=base_stream_id(case.stream_id),
                 role=case.role, probe=case.probe_id, level=case.level,
-                action=Action(entry["expected_action"]), trial=int(entry["trial"]),
+                action=Action(entry["expected_action"]), trial=entry["trial"],
                 outcome=Outcome(entry["outcome"])))
             for flag in entry["flags"]:
                 flags[flag] = flags.get(flag, 0) + 1
@@ -105,13 +116,27 @@ def _system(run: RunFolder, info: RunInfo, scores: dict[str, Any], taken: set[st
             raise InputError.expected("a case of this run with its verdict",
                                       got=f"a damaged entry ({error})",
                                       where=f"{run.scores_path}: cases[{number}]") from error
-    name = run.path.resolve().name
-    if name in taken:
-        name = str(run.path)
+    if len(cases) != len(planned) * info.trials:
+        raise InputError.expected(
+            f"a verdict, or why there is none, for all of {len(planned) * info.trials} sessions",
+            got=len(cases), where=run.scores_path)
     notes = [f"adapter {info.adapter.name} {info.adapter.version}", f"{info.clock} clock"]
     notes += [f"condition {text}" for text in condition_texts(info.conditions)]
     notes += [f"{flag}: {n}" for flag, n in sorted(flags.items())]
     return System(name, tuple(cases), info.adapter.name in FLOORS, tuple(notes))
+
+
+def _check_entry(entry: dict[str, Any], case: PlannedCase, trials: int,
+                 seen: set[tuple[str, int]]) -> None:
+    """Raise `ValueError` for an entry that is not one of the run's sessions, or is there twice."""
+    trial, action = entry["trial"], entry["expected_action"]
+    if type(trial) is not int or not 1 <= trial <= trials:
+        raise ValueError(f"trial {trial!r} of {trials}")
+    if (case.case_id, trial) in seen:
+        raise ValueError(f"{case.case_id} t{trial} again")
+    if action != case.expected_action:
+        raise ValueError(f"{case.case_id} expects {case.expected_action}, not {action!r}")
+    seen.add((case.case_id, trial))
 
 
 def _check_common(systems: Sequence[System]) -> None:

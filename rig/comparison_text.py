@@ -79,7 +79,7 @@ def _smallest(effects: dict[str, Any]) -> str:
     """What the design can resolve at all, in words."""
     known = [e for e in effects.values() if e["resolves"] is not None]
     if not known:
-        return "no effect can be resolved: fewer than six pairs"
+        return "no effect can be resolved: fewer than six audio streams"
     best = min(known, key=lambda e: e["resolves"])
     text = (f"{best['n']} pairs on {best['clusters']} audio streams resolve "
             f"{100 * best['resolves']:.1f} points at the least, when all that differ point one way")

@@ -10,7 +10,7 @@ from typing import Any
 from audio.files import atomic_write_text
 from audio.timebase import ns_to_s
 from audio.vad import VadSettings
-from rig.ledger import dumps
+from rig.ledger import dumps, read
 from rig.playout import Policy
 from rig.scoring import (
     Measured,
@@ -46,7 +46,7 @@ def decide_all(rows: Iterable[Measured], thresholds: Thresholds, playout: Policy
 def scores_document(
     scored: Sequence[Scored], *, thresholds: Thresholds, vad: VadSettings, playout: Policy,
     differences: Sequence[dict[str, Any]] = (), attempts: dict[str, int] | None = None,
-    conditions: Sequence[str] = (),
+    attempts_n: int = 0, conditions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The contract's `scores.json`, and what else a reader needs to trust it."""
     rows = [_aggregate_row(s) for s in scored]
@@ -60,6 +60,7 @@ def scores_document(
         "playout": playout,
         "playout_differences": list(differences),
         "attempts": attempts or {},
+        "attempts_n": attempts_n,
         "conditions": list(conditions),
         "thresholds": asdict(thresholds),
         "vad": vad.facts(),
@@ -124,6 +125,7 @@ def write_scores(run: RunFolder, rows: Sequence[Measured], thresholds: Threshold
     document = scores_document(
         scored, thresholds=thresholds, vad=vad, playout=playout,
         differences=playout_differences(rows, thresholds), attempts=attempt_counts(run),
+        attempts_n=len(read(run.ledger_path)),
         conditions=condition_texts(run.read_info().conditions))
     atomic_write_text(run.measurements_path, measurement_lines(rows, vad))
     atomic_write_text(run.scores_path, dumps(document) + "\n")

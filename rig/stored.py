@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audio.errors import InputError
-from rig.ledger import dumps
+from rig.ledger import dumps, read
 from rig.playout import Policy
 from rig.scoring import attempt_counts
 from rig.store import RunFolder
@@ -21,13 +21,21 @@ def require_fresh(run: RunFolder) -> None:
     if not run.ledger_path.exists() or not run.scores_path.exists():
         return
     try:
-        scored = json.loads(run.scores_path.read_text(encoding="utf-8"))["attempts"]
-    except (OSError, ValueError, KeyError, TypeError):
+        document = json.loads(run.scores_path.read_text(encoding="utf-8"))
+        scored, scored_n = document["attempts"], document.get("attempts_n")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # whoever reads the file itself says what is wrong with it
     now = attempt_counts(run)
     if scored != now:
         raise InputError(f"{run.path}: expected scores of the run as it is ({now}), got scores of "
                          f"an earlier state ({scored}); run `rig score {run.path}` again")
+    # A session whose recording was gone is played again and is done as before: counts alone would
+    # not tell. Scores of before did not say how many attempts there were.
+    now_n = len(read(run.ledger_path))
+    if scored_n is not None and scored_n != now_n:
+        raise InputError(f"{run.path}: expected scores of the run as it is (after {now_n} "
+                         f"attempts), got scores of an earlier state (after {scored_n}); run "
+                         f"`rig score {run.path}` again")
 
 
 def load_table(run: RunFolder, playout: Policy = "hold") -> tuple[MeasurementTable, str]:

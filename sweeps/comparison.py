@@ -64,8 +64,8 @@ def compare(systems: Sequence[System], *, draws_n: int = DRAWS, seed: int = SEED
 def _system(system: System, draws: Draws) -> dict[str, Any]:
     cases = list(system.cases)
     pooled = [c for c in cases if c.level != NEVER_POOLED]
-    trials = trials_of(cases)
-    most = max((n for _, n in trials), default=0)
+    trials = trials_of(pooled)
+    most = max((n for _, n in trials_of(cases)), default=0)
     return {
         "floor": system.floor, "notes": list(system.notes),
         "cases": len(cases), "streams": len({c.stream for c in cases}), "trials": most,
@@ -95,13 +95,14 @@ def _rate(cases: Sequence[Case], draws: Draws) -> dict[str, Any]:
 
 
 def effect_entry(found: Difference) -> dict[str, Any]:
-    """One difference; `p_holm` and `verdict` are filled in where it belongs to a family."""
+    """One difference. Nothing is claimed of it outside a family: `p_holm` is `None` and `verdict`
+    at most "not adjusted". `adjust` fills both in."""
     return {"n": found.n, "only_first": found.only_first, "only_second": found.only_second,
             "one_sided": found.one_sided, "clusters": found.clusters,
             "difference": found.difference, "interval": found.interval,
             "p_mcnemar": found.p_mcnemar, "p_clustered": found.p_clustered, "p_holm": None,
             "resolves": found.resolution.certain, "resolves_powered": found.resolution.powered,
-            "verdict": found.verdict(found.p_clustered)}
+            "verdict": found.verdict(None)}
 
 
 def _groups(cases: Iterable[Case], key: Callable[[Case], str]) -> list[tuple[str, list[Case]]]:
@@ -181,5 +182,5 @@ def adjust(family: Sequence[dict[str, Any]]) -> None:
     for entry, p in zip(tested, holm([e["p_clustered"] for e in tested]), strict=True):
         entry["p_holm"] = p
         entry["family"] = len(tested)
-        if entry["verdict"] in ("resolved", "not resolved"):
+        if entry["verdict"] == "not adjusted":
             entry["verdict"] = "resolved" if p < ALPHA else "not resolved"

@@ -123,14 +123,15 @@ class Difference:
     resolution: Resolution
 
     def verdict(self, p_adjusted: float | None) -> str:
-        """In plain words. `p_adjusted` is the clustered p, adjusted for its family."""
+        """In plain words. `p_adjusted` is the clustered p, adjusted for its family, and `None`
+        where the difference is in none."""
         if self.n == 0:
             return "no common cases"
         if self.resolution.certain is None:
             return "too few"
-        if p_adjusted is None or p_adjusted >= ALPHA:
-            return "not resolved"
-        return "resolved"
+        if p_adjusted is None:
+            return "not adjusted"
+        return "resolved" if p_adjusted < ALPHA else "not resolved"
 
 
 def difference(first: Iterable[Case], second: Iterable[Case], key: Callable[[Case], object],
@@ -159,8 +160,7 @@ def difference(first: Iterable[Case], second: Iterable[Case], key: Callable[[Cas
         (only_first - only_second) / n if n else None, draws.interval(sums),
         mcnemar(only_first, only_second) if n else None,
         sign_flip([round(net) for net, _ in sums.values()]) if n else None,
-        # Streams, not pairs: what is called resolved is so by the clustered test.
-        resolution(len(sums), discordant / n if n else 0.0))
+        resolution(n, discordant / n if n else 0.0, len(sums)))
 
 
 def _by_key(cases: Iterable[Case], key: Callable[[Case], object]) -> dict[object, Case]:

@@ -42,7 +42,8 @@ def command(run_dir: Path, settings: tuple[str, ...], playout: Policy, jobs: int
     run.read_info()
     with (output.progress("score", len(run.read_cases())) as progress,
           Workers(jobs or default_jobs()) as workers):
-        rows = measure_run(run, vad, workers, lambda done, _total: progress.update(done))
+        rows = measure_run(run, vad, workers,
+                           lambda done, total: progress.update(done, total=total))
     document = write_scores(run, rows, thresholds, vad, playout)
     print_scores(output, run.path.name, document)
     output.document(document)

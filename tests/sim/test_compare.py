@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rig.cli import main
+from rig.store import RunFolder, cases_text
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
@@ -88,7 +90,12 @@ def test_runs_that_cannot_be_compared_are_refused(
 def test_no_common_case_is_refused(
     oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    change(other / "scores.json", "cases", [])
+    # The same plan under other names.
+    cases = [case.model_copy(update={"conversation_id": f"X-{case.conversation_id}"})
+             for case in RunFolder(other).read_cases()]
+    (other / "cases.jsonl").write_text(cases_text(cases))
+    change(other / "run.json", "cases_sha256",
+           hashlib.sha256(cases_text(cases).encode()).hexdigest())
     assert main(["compare", str(oracle_run), str(other)]) == 2
     assert "expected cases in common with" in capsys.readouterr().err
 
@@ -112,7 +119,8 @@ def test_unusable_input_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("damage", [
-    {"case_id": "R9-Z-1-L2"}, {"outcome": "maybe"}, {"expected_action": "DANCE"}, {"flags": 3}])
+    {"case_id": "R9-Z-1-L2"}, {"outcome": "maybe"}, {"expected_action": "DANCE"}, {"flags": 3},
+    {"trial": 2}, {"trial": 0}, {"trial": True}, {"trial": 1.5}, {"trial": float("inf")}])
 def test_damaged_scores_are_told(
     other: Path, capsys: pytest.CaptureFixture[str], damage: dict
 ) -> None:
@@ -121,3 +129,42 @@ def test_damaged_scores_are_told(
     (other / "scores.json").write_text(json.dumps(data))
     assert main(["compare", str(other)]) == 2
     assert "scores.json: cases[0]" in capsys.readouterr().err
+
+
+def test_a_verdict_that_is_there_twice_or_not_at_all(
+    other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = json.loads((other / "scores.json").read_text())["cases"]
+    for found, said in (([*cases, cases[0]], f"cases[{len(cases)}]: expected a case of this run"),
+                        (cases[1:], f"for all of {len(cases)} sessions, got {len(cases) - 1}")):
+        change(other / "scores.json", "cases", found)
+        assert main(["compare", str(other)]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    (other / "scores.json").write_text("[" * 100_000)
+    assert main(["compare", str(other)]) == 2
+    assert "expected scores as `rig score` writes them" in capsys.readouterr().err
+
+
+def test_folders_of_one_name_stay_apart(
+    other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for parent in ("a", "b"):
+        shutil.copytree(other, tmp_path / parent / "other")
+    monkeypatch.chdir(tmp_path)
+    found = document(capsys, "a/other", "other", "b/other")
+    assert list(found["systems"]) == ["other (a/other)", "other (other)", "other (b/other)"]
+
+
+def test_a_session_that_was_played_again_makes_scores_stale(
+    other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Its recording was lost: the attempts by status are the same after it.
+    ledger = other / "attempts.jsonl"
+    again = json.loads(ledger.read_text().splitlines()[0])
+    again["attempt"] += 1
+    with ledger.open("a") as handle:
+        handle.write(json.dumps(again) + "\n")
+    assert main(["compare", str(other)]) == 2
+    assert "got scores of an earlier state" in capsys.readouterr().err

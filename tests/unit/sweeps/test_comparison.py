@@ -36,7 +36,12 @@ def test_known_effects_are_found_and_noise_is_not() -> None:
     none = found["systems"]["none"]["effects"]["core"]
     assert {e["verdict"] for e in none.values()} == {"not resolved"}
     # Nothing is claimed of a floor, and it is in no pair.
-    assert {e["p_holm"] for e in found["systems"]["floor"]["effects"]["core"].values()} == {None}
+    floor = found["systems"]["floor"]["effects"]["core"].values()
+    assert {(e["p_holm"], e["verdict"]) for e in floor} == {(None, "not adjusted")}
+    # Nor of what is for looking, however small its p.
+    by_role = [e for es in found["systems"]["big"]["effects_by_role"].values() for e in es.values()]
+    assert min(e["p_clustered"] for e in by_role) < 0.001
+    assert {e["verdict"] for e in by_role} == {"not adjusted"}
     assert {(p["first"], p["second"]) for p in found["pairs"]} == {("big", "none")}
     levels = {p["level"]: p for p in found["pairs"] if p["pool"] == "core"}
     assert levels["L1"]["difference"] == pytest.approx(0.25)
@@ -59,6 +64,15 @@ def test_repeating_a_deterministic_system_resolves_nothing_more() -> None:
     assert set(repeated["pass_hat"]) == {"1", "2", "3", "4", "5"}
     assert repeated["pass_hat"]["1"] == repeated["pass_hat"]["5"]
     assert once["systems"]["a"]["repeated"] is None
+
+
+def test_trials_pool_nothing_over_l4a() -> None:
+    plain = compare([system("a", {"L1": 4, "L2": 3}, trials=2)], draws_n=1_000)
+    more = compare([system("a", {"L1": 4, "L2": 3, "L4a": 0}, trials=2)], draws_n=1_000)
+    assert more["systems"]["a"]["repeated"] == plain["systems"]["a"]["repeated"]
+    alone = compare([system("a", {"L4a": 3}, trials=2)], draws_n=1_000)["systems"]["a"]
+    assert alone["trials"] == 2
+    assert alone["repeated"]["pass_hat"] == {"1": None, "2": None}
 
 
 def test_matched_audio_compares_roles_on_the_same_stream() -> None:

@@ -98,6 +98,26 @@ def test_resolution() -> None:
     assert resolution(240, 0.0).powered is None
 
 
+def test_resolution_of_pairs_in_clusters() -> None:
+    # Six pairs of 36, each in a cluster of its own, are significant; five are not.
+    assert sign_flip([1] * 6 + [0] * 6) <= 0.05 < sign_flip([1] * 5 + [0] * 7)
+    assert resolution(36, 0.2, 12).certain == 6 / 36
+    assert resolution(36, 0.2, 5).certain is None
+    assert resolution(36, 0.2, 12).powered == resolution(12, 0.2).powered
+    with pytest.raises(ValueError, match="clusters"):
+        resolution(3, 0.2, 4)
+
+
+def test_as_many_pairs_as_the_largest_run_has() -> None:
+    assert sign_flip([1_000] * 200) == 2 / 2**200
+    assert sign_flip([3, -2, 1, 1]) == pytest.approx(10 / 16)
+    with pytest.raises(ValueError, match="at most 2000000"):
+        sign_flip([2_000_001])
+    n = 100_000  # normal approximation with continuity correction
+    z = (n / 2 - 49_700 - 0.5) / math.sqrt(n / 4)
+    assert mcnemar(49_700, 50_300) == pytest.approx(math.erfc(z / math.sqrt(2)), rel=1e-3)
+
+
 def test_pass_hat_k() -> None:
     cases = [(3, 3), (2, 3), (0, 3)]
     assert pass_hat_k(cases, 1) == pytest.approx((1 + 2 / 3 + 0) / 3)
