@@ -57,6 +57,11 @@ NOISE_KINDS = (*SPECTRAL_KINDS, "babble", "file")
 MAX_NOISE_FILE_S = 600.0
 MIN_NOISE_FILE_S = 1.0
 """Ours: a second is the least that does not sound like a buzz when it is repeated."""
+MAX_NOISE_LOST_DB = 40.0
+"""What a recording may lose of its power to the band of the system. Ours: noise that must be raised
+by more is not what was recorded."""
+SILENT_NOISE_DBOV = -140.0
+"""`unit_power` refuses 1e-14. A mean in float32 is exact to -150 dB of what it is the mean of."""
 MIN_ECHO_MS = 40.0
 """Echo of what is heard now cannot be in the frame that is made now: 20 ms of frame, 2.5 ms of the
 line's filters, and what is left for arrivals that this machine is late with. Ours."""
@@ -138,7 +143,11 @@ class Condition:
 
     def __post_init__(self) -> None:
         for arg in self.args:
-            arg.check(getattr(self, arg.name), self.kind)
+            value = getattr(self, arg.name)
+            arg.check(value, self.kind)
+            if not (arg.choices or arg.text):
+                # 15, 15.0 and -0.0 are spellings: text, facts and seed must not tell them apart.
+                object.__setattr__(self, arg.name, int(value) if arg.whole else float(value) + 0.0)
 
     @property
     def text(self) -> str:
@@ -494,6 +503,8 @@ class Chain:
             elif isinstance(stream, PacketStream):
                 out["packets"] = stream.packets_n
                 out["lost" if kind == "loss" else "late"] = stream.missing_n
+            elif isinstance(stream, LineStream):
+                out["line_clipped_n"] = stream.clipped_n
         out["clipped_n"] = self._clipped_n
         return out
 
@@ -516,7 +527,23 @@ def file_loop(path: Path, sha256: str, rate_hz: int) -> Float32:
                                   got="other bytes (SHA-256 differs)", where=path)
     check_noise_file(path)
     info = probe(path)
-    return unit_power(resample(read_channel(path, 0), info.rate_hz, rate_hz).astype(np.float64))
+    given, given_dbov = _without_mean(path)
+    loop = resample(given, info.rate_hz, rate_hz)
+    left_dbov = rms_dbov(loop)
+    if left_dbov is None or given_dbov is None or given_dbov - left_dbov > MAX_NOISE_LOST_DB:
+        # What is left then is the ringing of the filter at both ends.
+        raise InputError.expected(f"a recording with sound below {min(rate_hz, info.rate_hz) // 2} "
+                                  "Hz", got="next to none", where=path)
+    return unit_power(loop.astype(np.float64))
+
+
+def _without_mean(path: Path) -> tuple[Float32, float | None]:
+    """Channel 0 without its offset, which would ring at both ends, and its level; `None` where it
+    is below what `unit_power` takes for silence."""
+    samples = read_channel(path, 0)
+    centred = samples - np.float32(samples.mean(dtype=np.float64))
+    level = rms_dbov(centred)
+    return centred, None if level is None or level <= SILENT_NOISE_DBOV else level
 
 
 def check_noise_file(path: Path) -> None:
@@ -525,9 +552,8 @@ def check_noise_file(path: Path) -> None:
     if not MIN_NOISE_FILE_S <= info.frames_n / info.rate_hz <= MAX_NOISE_FILE_S:
         raise InputError.expected(f"a recording of {MIN_NOISE_FILE_S:g} to {MAX_NOISE_FILE_S:g} s",
                                   got=f"{info.frames_n / info.rate_hz:.1f} s", where=path)
-    if rms_dbov(read_channel(path, 0)) is None:
-        raise InputError.expected("a recording with sound in channel 0", got="digital silence",
-                                  where=path)
+    if _without_mean(path)[1] is None:
+        raise InputError.expected("a recording with sound in channel 0", got="silence", where=path)
 
 
 def _speech_dbov(context: Context, where: str) -> float:

@@ -77,6 +77,8 @@ class LineStream:
         self._before, self._after = FirStream(taps), FirStream(taps * self._every)
         self._band = FirStream(band_pass()) if band != "full" else None
         self.delay_n = 0 if self._every == 1 else len(taps) - 1
+        self.clipped_n = 0
+        """Samples of the line, at 8 kHz, that were beyond full scale and clipped there."""
 
     def push(self, samples: Float32) -> Float32:
         """The next piece, float32 `(n,)`; as many samples back."""
@@ -96,6 +98,7 @@ class LineStream:
         return self._after.push(sparse).astype(np.float32)
 
     def _companded(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.clipped_n += int((np.abs(samples) > 1.0).sum())
         pcm = float_to_pcm16(samples.astype(np.float32))
         if self._codec != "linear":
             law: Literal["mu", "a"] = "mu" if self._codec == "ulaw" else "a"

@@ -294,7 +294,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
     built.verify_audio(None if babbles else {c.stream_id for c in request.cases})
     adapter = registry.create(request.adapter, request.settings)
     clock = choose_clock(adapter, request.clock)
-    check_conditions(request.conditions, adapter.capabilities, len(built.streams))
+    check_conditions(request.conditions, adapter.capabilities, built.streams)
     info = run_info(request, built.info, built.streams, adapter, clock)
     _check_folder(request, info)
     make_folder(request.run.path)

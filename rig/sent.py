@@ -10,7 +10,7 @@ import functools
 import hashlib
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from audio.narrowband import LINE_RATE_HZ
 from audio.noise import TALKERS_N, at_unit_level
 from audio.resample import resample
 from audio.timebase import SESSION_RATE_HZ, convert_n, ns_to_n
+from probes.expand import base_stream_id
 from probes.manifest import Stream
 from rig.schedule import FRAME_N, Plan, mix
 
@@ -209,17 +210,19 @@ def needs_voices(conditions: Sequence[AnyCondition]) -> bool:
 def other_voices(suite_dir: Path, streams: Mapping[str, Stream], own: str, case_id: str,
                  trial: int) -> tuple[Path, ...]:
     """Turns 2 of other conversations of the suite, for babble behind a case: `TALKERS_N` at most,
-    drawn by case and trial alone."""
+    drawn by case and trial alone. Of a stream and the variant that goes on where it ends, one."""
     def rank(stream_id: str) -> bytes:
         return hashlib.sha256(f"{case_id}\0{trial}\0{stream_id}".encode()).digest()
 
-    others = sorted((s for s in streams if s != own), key=rank)
-    return tuple(suite_dir / streams[s].turn2.path for s in others[:TALKERS_N])
+    others = {base_stream_id(s): s for s in sorted(streams, key=rank, reverse=True)
+              if base_stream_id(s) != base_stream_id(own)}
+    chosen = sorted(others.values(), key=rank)[:TALKERS_N]
+    return tuple(suite_dir / streams[s].turn2.path for s in chosen)
 
 
 def check_conditions(conditions: Sequence[AnyCondition], capabilities: Capabilities,
-                     streams_n: int) -> None:
-    """Raises `InputError` for what this system or this suite cannot have."""
+                     stream_ids: Iterable[str]) -> None:
+    """Raises `InputError` for what this system, or a suite of these streams, cannot have."""
     rate_hz = capabilities.input_rate_hz
     if any(isinstance(c, Line) for c in conditions) and rate_hz % LINE_RATE_HZ:
         raise InputError.expected("a system whose input rate is a multiple of 8000 Hz",
@@ -231,6 +234,6 @@ def check_conditions(conditions: Sequence[AnyCondition], capabilities: Capabilit
                 f"a delay of at least {least_ms:g} ms for a system that is heard "
                 f"{capabilities.heard_behind_ms} ms before it can be told of it", got=echo.text,
                 where="--condition")
-    if needs_voices(conditions) and streams_n < 2:
+    if needs_voices(conditions) and len({base_stream_id(s) for s in stream_ids}) < 2:
         raise InputError.expected("a suite with another conversation, whose voice can babble",
                                   got="one conversation", where="--condition noise=babble")

@@ -21,6 +21,7 @@ from audio.resample import resample
 from audio.suggest import did_you_mean
 from audio.synthesis import DEFAULT_ENGINE, engine
 from audio.timebase import SESSION_RATE_HZ, s_to_n
+from probes.expand import base_stream_id
 from probes.render import load_built
 from rig.check import sentence
 from rig.console import Output
@@ -121,8 +122,9 @@ def _of_suite(suite_dir: Path, case_id: str | None) -> _Speech:
     own = built.streams[chosen.stream_id]
 
     def voices() -> list[Float32]:
-        others = [s for s in built.streams.values() if s.stream_id != own.stream_id]
-        return [built.samples(s.turn2) for s in others[:TALKERS_N]]
+        others = {base_stream_id(s.stream_id): s for s in built.streams.values()}
+        others.pop(base_stream_id(own.stream_id))
+        return [built.samples(s.turn2) for s in list(others.values())[:TALKERS_N]]
 
     return (built.samples(own.turn1), built.samples(own.turn2)), voices
 

@@ -120,7 +120,7 @@ def command(
     if stated is not None and jobs is not None and jobs > stated.sessions:
         output.note(f"--jobs {jobs}: {adapter} may take {stated.sessions} sessions at a time "
                     f"({stated.source}); the rig goes on with what it takes")
-    check_conditions(line, system.capabilities, len(built.streams))
+    check_conditions(line, system.capabilities, built.streams)
     bounds = Bounds()
     tariff = price_book(prices_file).tariff(system)
     budget = Budget(tariff, Limits(max_cost, max_minutes), allow_unknown=allow_unknown_cost)

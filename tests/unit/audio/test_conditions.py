@@ -13,7 +13,7 @@ from adapters.simulated import voice
 from audio.active_level import active_level, rms_dbov
 from audio.buffers import PCM16_SCALE, Float32, float_to_pcm16
 from audio.condition_text import parse, parse_all
-from audio.conditions import Chain, Context, apply
+from audio.conditions import Chain, Context, Noise, apply
 from audio.errors import InputError
 from audio.files import write_wav_pcm16
 from audio.g711 import decode_pcm16, encode_pcm16
@@ -137,12 +137,36 @@ def test_a_file_of_noise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "level", "why"), [
-    (0.5, 0.1, "recording of 1 to 600 s, got 0.5 s"), (2.0, 0.0, "digital silence")])
+    (0.5, 0.1, "recording of 1 to 600 s, got 0.5 s"), (2.0, 0.0, "got silence"),
+    (2.0, 0.3, "n.wav: expected a recording with sound in channel 0, got silence")])
 def test_a_file_that_is_no_noise(tmp_path: Path, seconds: float, level: float, why: str) -> None:
     path = tmp_path / "n.wav"
     write_wav_pcm16(path, np.full(round(8_000 * seconds), level, dtype=np.float32), 8_000)
     with pytest.raises(InputError, match=why):
         parse(f"noise=file:{path}:12")
+
+
+def test_noise_that_the_system_cannot_hear_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "whistle.wav"
+    whistle = 0.3 * np.sin(2 * np.pi * 7_000 * np.arange(32_000) / 16_000) + 0.2
+    write_wav_pcm16(path, whistle.astype(np.float32), 16_000)
+    condition = parse(f"noise=file:{path}:12")
+    with pytest.raises(InputError, match=r"whistle.wav: expected .* sound below 4000 Hz"):
+        Chain([condition], context(speech(8_000), 8_000))
+    # At a rate that has it, the offset of the recording is no part of it: no click at the seam.
+    quiet = speech(24_000)
+    added = whole(f"noise=file:{path}:12", quiet) - quiet
+    assert np.abs(added).max() < 1.6 * np.sqrt(np.square(added).mean())
+
+
+def test_spellings_of_a_value_are_one_condition() -> None:
+    for texts in (["noise=white:0", "noise=white:-0", "noise=white:snr_db=+0.00dB"],
+                  ["echo=120:-0", "echo=120.0ms:0dB"], ["loss=3:seed=7", "loss=3%:seed=07.0"]):
+        made = [parse(text) for text in texts]
+        assert len({c.text for c in made}) == len({repr(c.facts()) for c in made}) == 1
+        assert len({c.seed_of(context(speech(seconds=1.0))) for c in made}) == 1
+    assert Noise("white", 15).seed_of(context(speech(seconds=1.0))) == \
+        Noise("white", 15.0).seed_of(context(speech(seconds=1.0)))
 
 
 def test_randomness_is_of_case_trial_and_condition_alone() -> None:
@@ -376,6 +400,23 @@ def test_too_loud_is_clipped_and_counted() -> None:
     out, chain = apply(parse_all(["level=-10"]), samples, context(samples))
     assert np.abs(out).max() == 1.0
     assert chain.achieved()["clipped_n"] == int((np.abs(out) == 1.0).sum()) > 0
+
+
+@pytest.mark.parametrize("coded", ["linear", "ulaw:300-3400"])
+def test_what_a_line_clips_is_counted(coded: str) -> None:
+    # A line at 8 kHz has no filter of its own before the coding without a band.
+    samples = speech(8_000, seconds=3.0)
+    _, bare = apply(parse_all(["level=-10"]), samples, context(samples, 8_000))
+    out, chain = apply(parse_all([f"level=-10,line={coded}"]), samples, context(samples, 8_000))
+    found = chain.achieved()
+    assert found["clipped_n"] == 0
+    if coded == "linear":
+        assert found["line_clipped_n"] == bare.achieved()["clipped_n"]
+        assert found["line_clipped_n"] == int((np.abs(out) > 0.99996).sum())
+    assert isinstance(found["line_clipped_n"], int)
+    assert found["line_clipped_n"] > 0
+    _, soft = apply(parse_all([f"level=-40,line={coded}"]), samples, context(samples, 8_000))
+    assert soft.achieved()["line_clipped_n"] == 0
 
 
 def test_a_level_needs_speech() -> None:

@@ -99,16 +99,25 @@ def test_voices_are_drawn_by_case_and_trial_and_never_the_own(tmp_path: Path) ->
     assert tmp_path / "audio/S3.wav" not in first
     assert first != other_voices(tmp_path, streams, "S3", "R1-A-1-L2", 2)
     assert first != other_voices(tmp_path, streams, "S3", "R1-A-2-L2", 1)
+    # A variant begins with the words of its stream: it is no other conversation.
+    few = {name: stream(name) for name in ("S1", "S1-L4b", "S2", "S2-L4b")}
+    for own, other in (("S1", "S2"), ("S1-L4b", "S2"), ("S2-L4b", "S1")):
+        found = other_voices(tmp_path, few, own, "R1-A-1-L2", 1)
+        assert len(found) == 1
+        assert found[0].name in (f"{other}.wav", f"{other}-L4b.wav")
 
 
 def test_what_a_system_cannot_have() -> None:
     behind = Capabilities(full_duplex=True, persona_prompt=True, heard_behind_ms=300)
-    check_conditions(parse_all(["echo=340:-20,line=ulaw"]), behind, 1)
+    check_conditions(parse_all(["echo=340:-20,line=ulaw"]), behind, ["S1"])
     with pytest.raises(InputError, match=r"at least 340 ms .* got echo=339:-20"):
-        check_conditions(parse_all(["echo=339:-20"]), behind, 1)
+        check_conditions(parse_all(["echo=339:-20"]), behind, ["S1"])
     with pytest.raises(InputError, match="multiple of 8000 Hz, got 44100 Hz"):
-        check_conditions(parse_all(["line=ulaw"]), can(44_100), 1)
-    check_conditions(parse_all(["noise=white:3"]), can(44_100), 1)
+        check_conditions(parse_all(["line=ulaw"]), can(44_100), ["S1"])
+    check_conditions(parse_all(["noise=white:3"]), can(44_100), ["S1"])
+    check_conditions(parse_all(["noise=babble:3"]), can(16_000), ["S1", "S2"])
+    with pytest.raises(InputError, match="another conversation"):
+        check_conditions(parse_all(["noise=babble:3"]), can(16_000), ["S1", "S1-L4b"])
 
 
 def test_facts_name_a_file_and_not_where_it_lies(tmp_path: Path) -> None:
