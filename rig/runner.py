@@ -313,6 +313,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             for trial in range(1, request.trials + 1) for case in request.cases
         ]
         todo = [job for job in jobs if not _is_settled(job, settled)]
+        before_n = len(ledger.attempts)
         if budget is None:
             budget = Budget(price_book(None).tariff(adapter), Limits())
         with ExitStack() as stack:
@@ -333,7 +334,11 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             if interrupted and starts is not None:
                 budget.count_abandoned()
         keys = {job.key for job in jobs}
-        final = {k: a for k, a in latest(ledger.attempts).items() if k in keys}
+        # A session that is played again because its files are lost is done no longer.
+        again = {job.key for job in todo}
+        before = {k: a for k, a in latest(ledger.attempts[:before_n]).items()
+                  if k in keys and not (k in again and a.status == "done")}
+        final = before | latest(ledger.attempts[before_n:])
         failed = tuple((a.case_id, a.trial, a.status, a.reason or "") for a in final.values()
                        if a.status in ("infra_error", "void"))
         return RunResult(

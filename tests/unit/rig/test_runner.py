@@ -151,6 +151,28 @@ def test_retries_are_bounded_and_resume_plays_what_failed(
     assert kit.ledger(run)[-1] == last, "a run that is complete plays nothing"
 
 
+def test_a_lost_recording_that_cannot_be_played_again_is_no_longer_done(
+    tiny_suite: Path, tmp_path: Path, call_rig: Any, add_adapter: Any
+) -> None:
+    add_adapter("faulty", kit.faulty("says so", frozenset()))
+    run = tmp_path / "run"
+    command = ["run", tiny_suite, "--adapter", "faulty", "--jobs", 1, "--out", run]
+    assert call_rig(*command).code == 0
+    RunFolder(run).stereo_path(BROKEN, 1).unlink()
+
+    # No room for it: it is left, and the run is not complete.
+    called = call_rig(*command, "--resume", "--max-minutes", 0.001, "--json")
+    assert (called.code, json.loads(called.out)["not_played"]) == (1, 1)
+
+    add_adapter("faulty", kit.faulty("says so", frozenset({BROKEN})))
+    called = call_rig(*command, "--resume", "--retries", 0, "--json")
+    assert called.code == 3
+    assert json.loads(called.out)["status"] == {"done": 2, "infra_error": 1}
+
+    add_adapter("faulty", kit.faulty("says so", frozenset()))
+    assert call_rig(*command, "--resume").code == 0
+
+
 @pytest.mark.parametrize("error", [InputError("--set key: expected a key, got none"),
                                    SynthesisError("no voice")])
 def test_an_adapter_that_is_configured_wrongly_stops_the_run_with_its_own_line(
