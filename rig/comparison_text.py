@@ -221,4 +221,6 @@ def _tabular(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text if c.isprintable())
+    text = "".join(_LATEX.get(c, c) for c in text if c.isprintable())
+    # A row that began with [ or * would be an argument of the command before it.
+    return f"{{{text}}}" if text[:1] in ("[", "*") else text

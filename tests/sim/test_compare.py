@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from rig.cli import main
+from rig.comparison_text import as_latex
 from rig.store import RunFolder, cases_text
+from sweeps.comparison import System, compare
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
@@ -168,3 +170,8 @@ def test_a_session_that_was_played_again_makes_scores_stale(
         handle.write(json.dumps(again) + "\n")
     assert main(["compare", str(other)]) == 2
     assert "got scores of an earlier state" in capsys.readouterr().err
+
+
+def test_a_name_that_latex_would_take_for_an_argument() -> None:
+    assert as_latex(compare([System("[1] a_b", ())], draws_n=1_000)).count(
+        r"{[1] a\_b} & core") == 2
