@@ -191,7 +191,10 @@ def command(
     if result.stopped is not None:
         output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
                     "the same way; go on with --resume when that is mended")
-    given = "".join(f" --condition {shlex.quote(text)}" for text in conditions)
+    given = "".join(f" {option} {shlex.quote(text)}" for option, texts in (
+        ("--set", settings), ("--level", levels), ("--filter", (filter_expr,) * bool(filter_expr)),
+        ("--trials", (str(trials),) * (trials > 1)), ("--condition", conditions))
+        for text in texts)
     again = f"rig run {suite_dir} --adapter {adapter}{given} --out {folder.path} --resume"
     if result.interrupted:
         output.note(f"interrupted; go on with: {again}")

@@ -87,6 +87,16 @@ def test_a_run_stops_within_the_limit_and_goes_on_with_a_higher_one(
     assert found["spent"]["cost"] == pytest.approx(total_minutes(run) * 0.5, abs=1e-4)
 
 
+def test_the_command_that_goes_on_names_what_the_run_is(
+    small_suite: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    run = tmp_path / "run"
+    called = call_rig("run", small_suite, "--adapter", "echo", "--set", "delay_s=0.7", "--filter",
+                      "case=*", "--trials", 2, "--out", run, "--max-minutes", 0.01)
+    assert called.code == 1
+    assert "--adapter echo --set delay_s=0.7 --filter 'case=*' --trials 2 --out" in called.err
+
+
 def test_minutes_are_limited_without_a_price_and_by_several_processes(
     small_suite: Path, tmp_path: Path, call_rig: Any
 ) -> None:
