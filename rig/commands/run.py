@@ -192,7 +192,8 @@ def command(
         output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
                     "the same way; go on with --resume when that is mended")
     given = "".join(f" {option} {shlex.quote(text)}" for option, texts in (
-        ("--set", settings), ("--level", levels), ("--filter", (filter_expr,) if filter_expr else ()),
+        ("--set", settings), ("--level", levels),
+        ("--filter", (filter_expr,) if filter_expr else ()),
         ("--trials", (str(trials),) * (trials > 1)), ("--condition", conditions))
         for text in texts)
     again = f"rig run {suite_dir} --adapter {adapter}{given} --out {folder.path} --resume"
