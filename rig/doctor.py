@@ -37,6 +37,9 @@ DISK_NEEDED_BYTES = 1_000_000_000
 KEYS = {
     "OPENAI_API_KEY": "OpenAI Realtime and GPT-Live; rig build --tts endpoint",
     "STEPFUN_API_KEY": "StepFun realtime",
+    "GOOGLE_API_KEY": "Gemini Live; goes before GEMINI_API_KEY",
+    "GEMINI_API_KEY": "Gemini Live",
+    "AGENT_API_KEY": "your own agent, where it wants one (twilio, raw_pcm, pipecat, webrtc)",
 }
 """Environment variables that keys are read from. Only whether one is set is looked at."""
 

@@ -194,8 +194,11 @@ def command(
     given = "".join(f" {option} {shlex.quote(text)}" for option, texts in (
         ("--set", settings), ("--level", levels),
         ("--filter", (filter_expr,) if filter_expr else ()),
-        ("--trials", (str(trials),) * (trials > 1)), ("--condition", conditions))
-        for text in texts)
+        ("--trials", (str(trials),) * (trials > 1)), ("--condition", conditions),
+        ("--clock", _stated(clock)),
+        ("--retries", _stated(retries if retries != 2 else None)),
+        ("--starts-per-minute", _stated(starts_per_minute)), ("--prices", _stated(prices_file)))
+        for text in texts) + " --allow-unknown-cost" * allow_unknown_cost
     again = f"rig run {suite_dir} --adapter {adapter}{given} --out {folder.path} --resume"
     if result.interrupted:
         output.note(f"interrupted; go on with: {again}")
@@ -204,6 +207,11 @@ def command(
         output.note(_limit_reached(result, again))
         return 1
     return 3 if result.failed else 0
+
+
+def _stated(value: object) -> tuple[str, ...]:
+    """An option that was given, as text."""
+    return () if value is None else (f"{value:g}" if isinstance(value, float) else str(value),)
 
 
 def _estimated(tariff: Tariff, minutes: float) -> dict[str, Any]:

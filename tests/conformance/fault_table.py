@@ -33,9 +33,12 @@ NONE = "–"
 INTRO = """\
 # Faults
 
-Written by `make faults`, which plays every fault of every adapter with a peer: real sessions in
-real time, by the runner of `rig run`, against a loopback server of the protocol that does what
-the row says. Recordings are measured and judged as `rig score` does. No hosted service is called.
+Written by `make faults`, which plays every fault of the adapters that speak over a WebSocket to a
+peer. `webrtc` and `sound_card` have fault tests of their own, which judge sessions and no verdicts
+(`tests/conformance/test_webrtc.py`, `test_sound_card.py`); `cascade` is `openai_realtime`'s wire
+against our own server. Real sessions in real time, by the runner of `rig run`, against a loopback
+server of the protocol that does what the row says. Recordings are measured and judged as
+`rig score` does. No hosted service is called.
 
 - *Transparent*: the verdict equals that of the undisturbed session, by three actions (TAKE_TURN,
   LISTEN, READBACK) and under both playouts; so do the tracks, the words and the flags.
@@ -81,7 +84,7 @@ def cell_of(done: Done, name: str) -> str:
 def page(dones: list[Done], machine: str) -> str:
     """The whole document."""
     adapters = [done.subject.adapter for done in dones]
-    out = [INTRO, "## Every adapter", "",
+    out = [INTRO, "## All of them", "",
            f"| fault | when | what happens | expected | {' | '.join(adapters)} |",
            "|---" * (4 + len(adapters)) + "|"]
     for name in rows_of(done.subject for done in dones):
@@ -159,7 +162,7 @@ def _kind(cell: str) -> str:
 def cells_of(text: str) -> dict[tuple[str, str], str]:
     """Every cell of a page that is not empty, by adapter and fault."""
     tables = _tables(text)
-    header, *rows = tables["Every adapter"]
+    header, *rows = tables["All of them"]
     out = {(adapter, row[0].strip("`")): cell
            for row in rows for adapter, cell in zip(header[4:], row[4:], strict=True) if cell}
     for adapter, name, *_, cell in tables["Of one protocol alone"][1:]:

@@ -313,7 +313,9 @@ def test_the_track_is_where_the_agent_put_it_and_the_declared_delay_later(
         assert likeness > 0.9
         errors.append(abs(found_ms - declared_ms))
     assert len(errors) > 0.35 * len(frames)
-    bound_ms = TRACK_MS if not result.void else TRACK_MS + max(result.played.late_ns) / 1e6
+    # What this machine was late in this very session is not the adapter's.
+    late_ms = np.percentile(result.played.late_ns, 95) / 1e6
+    bound_ms = TRACK_MS + (late_ms if not result.void else max(result.played.late_ns) / 1e6)
     assert float(np.percentile(errors, 95)) < bound_ms, np.percentile(errors, [5, 50, 95])
 
 

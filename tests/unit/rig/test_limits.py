@@ -72,8 +72,8 @@ def test_a_run_stops_within_the_limit_and_goes_on_with_a_higher_one(
     assert 0 < found["spent"]["cost"] <= 0.5
     assert found["spent"]["cost"] == pytest.approx(total_minutes(run) * 0.5, abs=1e-4)
     assert f"{9 - played} sessions were not played" in called.err
-    assert f"Go on with a higher limit: rig run {small_suite} --adapter silent --out {run} " \
-           "--resume --max-cost ..." in called.err
+    assert f"Go on with a higher limit: rig run {small_suite} --adapter silent --prices {prices} " \
+           f"--out {run} --resume --max-cost ..." in called.err
 
     again = call_rig(*command, "--jobs", 1, "--max-cost", 0.5, "--resume")
     assert again.code == 1
@@ -92,9 +92,11 @@ def test_the_command_that_goes_on_names_what_the_run_is(
 ) -> None:
     run = tmp_path / "run"
     called = call_rig("run", small_suite, "--adapter", "echo", "--set", "delay_s=0.7", "--filter",
-                      "case=*", "--trials", 2, "--out", run, "--max-minutes", 0.01)
+                      "case=*", "--trials", 2, "--retries", 0, "--allow-unknown-cost", "--clock",
+                      "virtual", "--out", run, "--max-minutes", 0.01)
     assert called.code == 1
-    assert "--adapter echo --set delay_s=0.7 --filter 'case=*' --trials 2 --out" in called.err
+    assert "--adapter echo --set delay_s=0.7 --filter 'case=*' --trials 2 --clock virtual " \
+           "--retries 0 --allow-unknown-cost --out" in called.err
 
 
 def test_minutes_are_limited_without_a_price_and_by_several_processes(
