@@ -50,7 +50,7 @@ class System:
 def compare(systems: Sequence[System], *, draws_n: int = DRAWS, seed: int = SEED,
             ) -> dict[str, Any]:
     """The document. Raises `ValueError` where two systems have one name."""
-    if len({s.name for s in systems}) < len(systems):
+    if len({s.name for s in systems}) != len(systems):
         raise ValueError("expected systems of different names")
     draws = Draws((c.stream for s in systems for c in s.cases), draws_n, seed)
     out = {
@@ -121,7 +121,7 @@ def _matched(cases: Sequence[Case], draws: Draws) -> dict[str, Any] | None:
     for case in cases:
         if case.role in MATCHED_ROLES and case.level != NEVER_POOLED:
             roles.setdefault(case.stream, set()).add(case.role)
-    shared = {stream for stream, found in roles.items() if len(found) > 1}
+    shared = {stream for stream, found in roles.items() if len(found) != 1}
     kept = [c for c in cases if c.stream in shared and c.role in MATCHED_ROLES
             and c.level != NEVER_POOLED]
     if not kept:

@@ -75,7 +75,7 @@ class Draws:
         for stream, values in sums.items():
             table[self._at[stream]] = values
         drawn = self._times @ table
-        drawn = drawn[drawn[:, 1] > 0]
+        drawn = drawn[drawn[:, 1] != 0]
         low, high = np.percentile(drawn[:, 0] / drawn[:, 1], INTERVAL_PERCENT)
         return float(low), float(high)
 

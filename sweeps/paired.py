@@ -130,14 +130,16 @@ def _powered(n: int, discordant: float) -> float | None:
     """Solves n·d² = (z_α·√ψ + z_β·√(ψ - d²))² for d, the difference of the two rates, with ψ the
     discordant share; d cannot exceed ψ."""
     low, high = 0.0, discordant
-    if n == 0 or discordant == 0 or math.sqrt(n) * high < Z_ALPHA * math.sqrt(discordant) \
-            + Z_POWER * math.sqrt(discordant - high * high):
+
+    def enough(d: float) -> bool:
+        wanted = Z_ALPHA * math.sqrt(discordant) + Z_POWER * math.sqrt(discordant - d * d)
+        return math.sqrt(n) * d >= wanted
+
+    if n == 0 or discordant == 0 or not enough(high):
         return None
     for _ in range(60):
         middle = (low + high) / 2
-        enough = math.sqrt(n) * middle >= Z_ALPHA * math.sqrt(discordant) \
-            + Z_POWER * math.sqrt(discordant - middle * middle)
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
@@ -179,10 +181,10 @@ def trial_variance(passes: Sequence[tuple[int, int]]) -> TrialVariance | None:
     inside = sum(c * (n - c) / n for c, n in repeated)
     within = inside / (total - len(repeated))
     between = None
-    if len(repeated) > 1:
+    if len(repeated) != 1:
         rate = sum(c for c, _ in repeated) / total
         apart = sum(n * (c / n - rate) ** 2 for c, n in repeated) / (len(repeated) - 1)
         size = (total - sum(n * n for _, n in repeated) / total) / (len(repeated) - 1)
         between = (apart - within) / size
     return TrialVariance(len(repeated), within, between,
-                         sum(0 < c < n for c, n in repeated))
+                         sum(c not in (0, n) for c, n in repeated))

@@ -64,6 +64,10 @@ EQUIVALENT: dict[str, str] = {
     "sweeps.sweep: n > 0 -> n != 0": NO_NEGATIVE,
     "sweeps.ranking: len(known) < len(tau) -> len(known) != len(tau)":
         "the known ones are among all",
+    "sweeps.paired: mcnemar(least, 0) > ALPHA -> mcnemar(least, 0) >= ALPHA":
+        "p is a multiple of a power of two, which 0.05 is not",
+    "sweeps.paired: math.sqrt(n) * d >= wanted -> math.sqrt(n) * d > wanted":
+        "60 halvings end at the same number but where it is met to the last bit",
     "verifiers.readback_text: at < len(pieces) -> at != len(pieces)":
         "no place is ever behind the end: each is the end or holds a piece",
 }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sweeps.comparison import System, compare
+from sweeps.comparison import System, adjust, compare
 from sweeps.effects import Case
 from verifiers.scene import Action
 from verifiers.verdict import Outcome
@@ -98,3 +98,11 @@ def test_l4a_is_in_no_pool_and_missing_levels_are_no_numbers() -> None:
 def test_names_are_told_apart() -> None:
     with pytest.raises(ValueError, match="different names"):
         compare([system("a", {"L1": 1}), system("a", {"L1": 1})])
+
+
+@pytest.mark.parametrize(("p", "said"), [
+    (0.049, "resolved"), (0.05, "not resolved"), (0.051, "not resolved")])
+def test_words_come_from_the_adjusted_p(p: float, said: str) -> None:
+    entry = {"p_clustered": p, "p_holm": None, "verdict": "not adjusted"}
+    adjust([entry])
+    assert (entry["p_holm"], entry["verdict"]) == (p, said)

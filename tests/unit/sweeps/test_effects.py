@@ -83,6 +83,17 @@ def test_one_cluster_has_no_interval() -> None:
     assert rate(cases("L1", "10", share=2), draws()).interval is None
 
 
+def test_two_clusters_have_one() -> None:
+    assert rate(cases("L1", "10"), draws()).interval == (0.0, 1.0)
+
+
+def test_what_is_resolved_lies_below_the_level() -> None:
+    found = difference(cases("L1", "1" * 8), cases("L2", "0" * 8), lambda c: c.conversation,
+                       draws())
+    assert [found.verdict(p) for p in (0.049, 0.05, 0.051, None)] == [
+        "resolved", "not resolved", "not resolved", "not adjusted"]
+
+
 def test_systems_pair_by_case_and_trial() -> None:
     first = cases("L1", "11") + cases("L1", "10", trial=2)
     second = cases("L1", "01") + cases("L1", "00", trial=2)

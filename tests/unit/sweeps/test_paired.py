@@ -53,6 +53,13 @@ def test_clusters_of_one_pair_are_mcnemar(b: int, c: int) -> None:
     assert sign_flip([1] * b + [-1] * c) == pytest.approx(mcnemar(b, c), abs=1e-12)
 
 
+def test_sums_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeps.paired.MAX_CLUSTER_SUM", 4)
+    assert sign_flip([2, -2]) == 1.0
+    with pytest.raises(ValueError, match="at most 4 together, got 5"):
+        sign_flip([3, 2])
+
+
 def test_clusters_count_less_than_their_pairs() -> None:
     # Six pairs in two streams of three: two streams cannot be significant, six pairs were.
     assert sign_flip([3, 3]) == 0.5
@@ -138,6 +145,10 @@ def test_trial_variance() -> None:
     assert found.within == pytest.approx(0.25)
     # Between: mean square 2·(1/4)² · 2 / 1 = 0.25; (0.25 - 0.25) / 2.
     assert found.between == pytest.approx(0.0)
+    alone = trial_variance([(1, 2), (1, 1)])
+    assert alone is not None
+    assert (alone.cases, alone.between) == (1, None)
+    assert trial_variance([(3, 3), (1, 3)]) is not None
     stable = trial_variance([(2, 2), (0, 2)])
     assert stable is not None
     assert (stable.within, stable.unstable) == (0.0, 0)
