@@ -8,10 +8,10 @@ many of them may have been turned away at once (rig/pace.py).
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from adapters.wire import http_exchange
 from audio.errors import InfrastructureError
 
 T = TypeVar("T")
@@ -83,5 +83,4 @@ def full_jitter_s(failures: int, asked_s: float, chance: random.Random) -> float
 
 def retry_after_s(value: str | None) -> float:
     """Seconds that a `Retry-After` header asks for; 0 for none, for a date and for nonsense."""
-    text = (value or "").strip()
-    return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII) else 0.0
+    return http_exchange.retry_after_s(value) or 0.0

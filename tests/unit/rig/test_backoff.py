@@ -17,6 +17,7 @@ from rig.backoff import (
     ceiling_s,
     full_jitter_s,
     patiently,
+    retry_after_s,
 )
 
 
@@ -65,3 +66,8 @@ def test_it_is_given_up_after_the_last_try_or_when_too_much_patience_is_asked_fo
     with pytest.raises(GivenUpError, match=r"asks for 61 s of patience, more than 60 s"):
         _asking(waited, [TryAgainError("busy", MAX_RETRY_AFTER_S + 1)])
     assert waited == list(WAITS_S), "no wait before giving up"
+
+
+def test_a_wait_of_any_length_is_a_wait() -> None:
+    # Ten digits and more were once read as none at all, which means: go on trying.
+    assert retry_after_s("9" * 12) == 1e9
