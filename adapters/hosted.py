@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.peer import Key, Peer, check_base_url
-from adapters.spec import AdapterSpec, AtATime, Setting
+from adapters.spec import AdapterSpec, AtATime, Setting, package_version
 from audio.errors import InputError
+from audio.timebase import FRAMES_PER_S
 
 if TYPE_CHECKING:
     from adapters.wire.base import Wire
 
 Settings = dict[str, Any]
-FRAMES_PER_S = 50
 BYTES_PER_SAMPLE = 3
 """User audio on the way: PCM16 in base64 within JSON has 2.8."""
 
@@ -118,7 +117,7 @@ class HostedAdapter:
 
     @property
     def version(self) -> str:
-        return f"{_package_version()}+{self._hosted.revision}"
+        return f"{package_version()}+{self._hosted.revision}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -141,10 +140,3 @@ class HostedAdapter:
             ready_timeout_s=settings["ready_timeout_s"], keepalive_s=settings["keepalive_s"],
             unsent_bytes=min(64 * 1024, BYTES_PER_SAMPLE * self.capabilities.input_rate_hz))
         return open_session(peer, self._hosted.session_wire(settings, config), clock)
-
-
-def _package_version() -> str:
-    try:
-        return version("duplexrig")
-    except PackageNotFoundError:
-        return "unknown"

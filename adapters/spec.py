@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from adapters.base import Adapter, Capabilities
@@ -87,6 +88,14 @@ class AtATime:
 
     sessions: int
     source: str
+
+
+def package_version(distribution: str = "duplexrig") -> str:
+    """The installed version of a distribution, for an adapter's version; `unknown` without it."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _nothing_missing() -> None:

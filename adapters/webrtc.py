@@ -10,14 +10,13 @@ import importlib.util
 import os
 import re
 from contextlib import AbstractAsyncContextManager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.hosted import Settings
 from adapters.own_agent import FULL_DUPLEX, KEY, address, address_settings
 from adapters.peer import Peer
-from adapters.spec import AdapterSpec, Setting
+from adapters.spec import AdapterSpec, Setting, package_version
 from audio.errors import InputError
 
 NAME = "webrtc"
@@ -106,7 +105,7 @@ class WebRtcAdapter:
 
     @property
     def version(self) -> str:
-        return f"{_version('duplexrig')}+{REVISION}+aiortc.{_version('aiortc')}"
+        return f"{package_version()}+{REVISION}+aiortc.{package_version('aiortc')}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -135,13 +134,6 @@ class WebRtcAdapter:
             **{name: settings[name] for name in (
                 "data_channel", "words", "trickle", "jitter_ms", "bitrate_bps", "lost_after_s")}),
             clock)
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 WEBRTC = AdapterSpec(

@@ -23,6 +23,7 @@ ANALYSIS_RATE_HZ = 16_000
 """Speech activity is measured at 16 kHz (DSB-IFEval, appendix C.2)."""
 FRAME_NS = 20 * NS_PER_MS
 """Streaming chunk of 20 ms (DSB-IFEval, appendix F.2)."""
+FRAMES_PER_S = NS_PER_S // FRAME_NS
 
 
 def s_to_ns(seconds: float) -> int:

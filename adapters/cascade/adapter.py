@@ -13,12 +13,11 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.children import OWN_GROUP
-from adapters.spec import AdapterSpec, Setting
+from adapters.spec import AdapterSpec, Setting, package_version
 from adapters.wire.payload import excerpt
 from audio.errors import InfrastructureError
 
@@ -79,8 +78,8 @@ class CascadeAdapter:
 
     @property
     def version(self) -> str:
-        parts = ".".join(f"{name}-{_version(name)}" for name in _PACKAGES)
-        return f"{_version('duplexrig')}+{REVISION}.{parts}"
+        parts = ".".join(f"{name}-{package_version(name)}" for name in _PACKAGES)
+        return f"{package_version()}+{REVISION}.{parts}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -183,13 +182,6 @@ async def _end(child: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             child.kill()
         await child.wait()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _missing() -> str | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.known_peer.protocol import AGENT_KINDS, VERSION, Behaviour
 from adapters.peer import Peer, check_base_url
-from adapters.spec import AdapterSpec, Setting
+from adapters.spec import AdapterSpec, Setting, package_version
 from audio.errors import InputError
 
 _DEFAULT = Behaviour()
@@ -57,7 +56,7 @@ class KnownPeerAdapter:
 
     @property
     def version(self) -> str:
-        return f"{_package_version()}+known-peer.{VERSION}"
+        return f"{package_version()}+known-peer.{VERSION}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -72,13 +71,6 @@ class KnownPeerAdapter:
         from adapters.websocket import open_session
 
         return open_session(Peer(self._url, keepalive_s=0.0), KnownPeerWire(self._behaviour), clock)
-
-
-def _package_version() -> str:
-    try:
-        return version("duplexrig")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 PEER = AdapterSpec(

@@ -6,11 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from adapters.base import AgentEvent, Capabilities, Clock, Session, SessionConfig
 from adapters.simulated.agent import FRAME_N, Agent
+from adapters.spec import package_version
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
 
@@ -89,7 +89,7 @@ class SimulatedAdapter:
 
     @property
     def version(self) -> str:
-        return f"{_package_version()}+{REVISION}"
+        return f"{package_version()}+{REVISION}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -109,10 +109,3 @@ class SimulatedAdapter:
             yield session
         finally:
             session.close()
-
-
-def _package_version() -> str:
-    try:
-        return version("duplexrig")
-    except PackageNotFoundError:
-        return "unknown"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.own_agent import FULL_DUPLEX
 from adapters.sound_card.devices import Device, listed, missing
-from adapters.spec import AdapterSpec, Setting
+from adapters.spec import AdapterSpec, Setting, package_version
 from audio.errors import InfrastructureError, InputError
+from audio.timebase import FRAMES_PER_S
 
 if TYPE_CHECKING:
     from adapters.sound_card.bridge import Bridge
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 REVISION = "sound-card.1"
 """Raised whenever what is played or how audio is stamped changes: part of a run's fingerprint."""
-FRAMES_PER_S = 50
 MAX_REPORTED_MS = 250
 """A longer round trip must be measured: live detection counts on no more. Ours."""
 SLACK_MS = 40
@@ -92,7 +91,7 @@ class SoundCardAdapter:
 
     @property
     def version(self) -> str:
-        return f"{_version('duplexrig')}+{REVISION}.sounddevice-{_version('sounddevice')}"
+        return f"{package_version()}+{REVISION}.sounddevice-{package_version('sounddevice')}"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -187,13 +186,6 @@ class SoundCardAdapter:
 
 def _where(setting: str) -> str:
     return f"--set {setting} (adapter sound_card)"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 CAPABILITIES = Capabilities(

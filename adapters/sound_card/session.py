@@ -34,9 +34,8 @@ from adapters.sound_card.loopback import find
 from adapters.sound_card.stream import POLL_NS, CardStream, rig_now_ns
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
-from audio.timebase import NS_PER_MS, NS_PER_S, n_to_ns, s_to_ns
+from audio.timebase import FRAMES_PER_S, NS_PER_MS, NS_PER_S, n_to_ns, s_to_ns
 
-FRAMES_PER_S = 50
 STALL_S = 1.0
 """No callback for so long: the device is gone. Ours: PulseAudio may pause for some 100 ms."""
 MAX_HOLE_MS = 5.0

@@ -28,9 +28,7 @@ from adapters.wire.payload import (
     parse_object,
 )
 from audio.buffers import Float32, float_to_pcm16
-
-FRAMES_PER_S = 50
-"""User audio goes out in frames of 20 ms (DSB-IFEval, appendix F)."""
+from audio.timebase import FRAMES_PER_S
 
 MAX_MESSAGES = 200_000
 """Received in one session. Ours: a minute of talk is some thousands."""

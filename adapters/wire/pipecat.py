@@ -32,6 +32,7 @@ from adapters.wire.pipecat_session import (
     spoken_kind,
 )
 from adapters.wire.pipecat_words import Placed, SpokenWords
+from adapters.wire.rtvi import LABEL
 from audio.buffers import Float32
 
 _STREAM = "audio"
@@ -125,7 +126,7 @@ class PipecatWire(EventStream):
 
     def _rtvi(self, message: dict[str, Any], t_ns: int) -> None:
         kind = identifier(message, "type")
-        if message.get("label") != "rtvi-ai" or kind is None:
+        if message.get("label") != LABEL or kind is None:
             self._log(t_ns, "unknown_event", message)
         elif self._settings.rtvi and kind == self._words_kind:
             self._transcript(kind, message.get("data"), t_ns)

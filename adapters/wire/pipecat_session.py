@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from adapters.wire import protobuf_frames as frames
 from adapters.wire.payload import PayloadError
+from adapters.wire.rtvi import PROTOCOL, client_ready, envelope
 
 LOGGED = frozenset({
     "user-started-speaking", "user-stopped-speaking", "vad-user-started-speaking",
@@ -34,7 +34,7 @@ class PipecatSettings:
     input_rate_hz: int = 16_000
     output_rate_hz: int = 24_000
     rtvi: bool = True
-    rtvi_version: str = "2.2.0"
+    rtvi_version: str = PROTOCOL
     ready_on: Literal["open", "first_frame"] = "open"
     system_prompt: Literal["none", "client_message", "client_request", "send_text",
                            "append_to_context"] = "none"
@@ -45,8 +45,8 @@ class PipecatSettings:
 
     def client_ready(self) -> bytes:
         """The message that asks for `bot-ready`."""
-        return _message("client-ready", READY_ID, {
-            "version": self.rtvi_version, "about": {"library": "duplexrig"}})
+        return frames.encode(frames.MessageFrame(
+            client_ready("duplexrig", READY_ID, self.rtvi_version)))
 
     def prompt(self, prompt: str) -> bytes | None:
         """The message that brings the system prompt; `None` where none is to be sent."""
@@ -83,6 +83,4 @@ def bare(data: bytes) -> bytes:
 
 def _message(kind: str, message_id: str, data: dict[str, Any]) -> bytes:
     """A client's RTVI message."""
-    text = json.dumps({"label": "rtvi-ai", "type": kind, "id": message_id, "data": data},
-                      separators=(",", ":"))
-    return frames.encode(frames.MessageFrame(text))
+    return frames.encode(frames.MessageFrame(envelope(kind, message_id, data)))

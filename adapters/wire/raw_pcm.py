@@ -13,9 +13,10 @@ from typing import Any, TypeGuard
 
 from adapters.base import AudioReceived, Interrupted, TextDelta
 from adapters.wire.base import Message, Output
-from adapters.wire.event_stream import FRAMES_PER_S, MAX_AUDIO_S, EventStream
+from adapters.wire.event_stream import MAX_AUDIO_S, EventStream
 from adapters.wire.payload import at, excerpt, writable
 from audio.buffers import Float32, float_to_pcm16
+from audio.timebase import FRAMES_PER_S
 
 PROTOCOL = "duplexrig.raw_pcm"
 VERSION = 1

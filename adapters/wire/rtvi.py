@@ -39,10 +39,16 @@ DROPPED = frozenset({
 """Known, many, and of no use here (transcripts: those that were not chosen)."""
 
 
-def client_ready(about: str) -> str:
+def envelope(kind: str, message_id: str, data: dict[str, Any]) -> str:
+    """A client's message."""
+    return json.dumps({"label": LABEL, "type": kind, "id": message_id, "data": data},
+                      separators=(",", ":"))
+
+
+def client_ready(about: str, message_id: str = "ready_1", version: str = PROTOCOL) -> str:
     """What a client says once its channel is open; some bots greet only then."""
-    return json.dumps({"label": LABEL, "type": "client-ready", "id": "ready_1", "data": {
-        "version": PROTOCOL, "about": {"library": about}}}, separators=(",", ":"))
+    return envelope("client-ready", message_id, {
+        "version": version, "about": {"library": about}})
 
 
 class Rtvi:

@@ -19,7 +19,7 @@ from typing import Any
 
 from adapters.base import AudioReceived, Interrupted
 from adapters.wire.base import Message, Output
-from adapters.wire.event_stream import FRAMES_PER_S, EventStream
+from adapters.wire.event_stream import EventStream
 from adapters.wire.payload import (
     BrokenAudioError,
     PayloadError,
@@ -31,6 +31,7 @@ from adapters.wire.payload import (
 from adapters.wire.playout_clock import PlayoutClock
 from audio import g711
 from audio.buffers import Float32
+from audio.timebase import FRAMES_PER_S
 
 RATE_HZ = 8_000
 """Mu-law, mono: the only format of the protocol."""

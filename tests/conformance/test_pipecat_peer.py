@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
 import socket
@@ -22,6 +21,7 @@ from typing import IO, Any
 import numpy as np
 import pytest
 from live_server import reply_pcm
+from pipecat_peer import LIMIT_S, PYTHON, running
 from pipecat_proto import decoded
 from recorded_tracks import FLUSH_MS, TRACK_MS, compared
 from websockets.asyncio.client import connect
@@ -47,18 +47,15 @@ from rig.schedule import Bounds, Plan
 from rig.selftest import user_turn
 from rig.timing import certify
 
-PYTHON = os.environ.get("DUPLEXRIG_PIPECAT_PYTHON", "")
 pytestmark = [pytest.mark.peer, pytest.mark.skipif(
     not PYTHON, reason="DUPLEXRIG_PIPECAT_PYTHON names no Python that has pipecat-ai 1.14.0; "
                        "make test-peers")]
-SERVER = Path(__file__).parents[1] / "tools" / "pipecat_server.py"
 PAGE = Path(__file__).parents[2] / "docs" / "adapters" / "pipecat.md"
 RATE_HZ = 24_000
 REPLY_S, LONG_S = 1.2, 5.0
 BOUNDS = Bounds(turn1_reply_s=6.0, turn2_reply_s=5.0, settle_s=0.3, trailing_s=0.3)
 TRIES = 3
 SAMPLE_NS = 10**9 // RATE_HZ + 1
-LIMIT_S = 60.0
 
 
 @dataclass
@@ -76,16 +73,8 @@ class Peer:
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     voice.prepare()
     folder = tmp_path_factory.mktemp("replies")
-    server = subprocess.Popen([PYTHON, str(SERVER), str(folder)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        yield Peer(int(server.stdout.readline()), server.stdout, folder)
-    finally:
-        server.stdin.close()
-        server.wait(LIMIT_S)
-        server.stdout.close()
+    with running("pipecat_server.py", folder) as (port, out):
+        yield Peer(port, out, folder)
 
 
 @dataclass

@@ -12,7 +12,6 @@ import base64
 import hashlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ import soundfile
 from agent_server import from_mu_law
 from example_agent import likeness, running_example
 from live_server import reply_pcm
+from pipecat_peer import LIMIT_S, running
 from recorded_tracks import FLUSH_MS, TRACK_MS, compared
 
 from adapters import registry
@@ -45,13 +45,10 @@ from rig.selftest import user_turn
 from rig.timing import certify
 
 pytestmark = pytest.mark.peer
-PYTHON = os.environ.get("DUPLEXRIG_PIPECAT_PYTHON", "")
-SERVER = Path(__file__).parents[1] / "tools" / "pipecat_twilio.py"
 RATE_HZ = 8_000
 REPLY_S, LONG_S = 1.2, 5.0
 BOUNDS = Bounds(turn1_reply_s=6.0, turn2_reply_s=5.0, settle_s=0.3, trailing_s=0.3)
 TRIES = 3
-LIMIT_S = 60.0
 
 
 @dataclass
@@ -63,21 +60,10 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    if not PYTHON:
-        pytest.skip("DUPLEXRIG_PIPECAT_PYTHON names no Python that has pipecat-ai 1.14.0; "
-                    "make test-peers")
     voice.prepare()
     folder = tmp_path_factory.mktemp("replies")
-    server = subprocess.Popen([PYTHON, str(SERVER), str(folder)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        yield Peer(int(server.stdout.readline()), server.stdout, folder)
-    finally:
-        server.stdin.close()
-        server.wait(LIMIT_S)
-        server.stdout.close()
+    with running("pipecat_twilio.py", folder) as (port, out):
+        yield Peer(port, out, folder)
 
 
 @dataclass

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 import pytest
 from example_agent import running_example
 from live_server import reply_pcm
+from pipecat_peer import running
 from test_webrtc import CODEC_MS, JITTER_MS, TRACK_MS, Result, delay_ms
 
 from adapters import registry
@@ -42,10 +41,7 @@ from rig.schedule import Bounds, Plan
 from rig.selftest import user_turn
 
 pytestmark = pytest.mark.peer
-PYTHON = os.environ.get("DUPLEXRIG_PIPECAT_PYTHON", "")
-SERVER = Path(__file__).parents[1] / "tools" / "pipecat_webrtc.py"
 BOUNDS = Bounds(turn1_reply_s=6.0, turn2_reply_s=5.0, settle_s=0.3, trailing_s=0.3)
-LIMIT_S = 60.0
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -78,20 +74,9 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def pipecat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    if not PYTHON:
-        pytest.skip("DUPLEXRIG_PIPECAT_PYTHON names no Python that has pipecat-ai 1.14.0; "
-                    "make test-peers")
     folder = tmp_path_factory.mktemp("replies")
-    server = subprocess.Popen([PYTHON, str(SERVER), str(folder)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE)
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        yield Peer(int(server.stdout.readline()), server.stdout, folder)
-    finally:
-        server.stdin.close()
-        server.wait(LIMIT_S)
-        server.stdout.close()
+    with running("pipecat_webrtc.py", folder) as (port, out):
+        yield Peer(port, out, folder)
 
 
 def said_at(result: Result) -> list[tuple[int, np.ndarray]]:

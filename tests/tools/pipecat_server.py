@@ -26,6 +26,7 @@ import json
 import socket
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import uvicorn
@@ -187,6 +188,27 @@ def decoded(data: bytes) -> object:
     return {"kind": kind, **{k: v.hex() if isinstance(v, bytes) else v for k, v in fields.items()}}
 
 
+async def until_input_ends(app: FastAPI) -> None:
+    """Serve on a free port, print it, and end with the standard input."""
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    print(listener.getsockname()[1], flush=True)
+    await asyncio.to_thread(sys.stdin.buffer.read)
+    server.should_exit = True
+    await serving
+
+
+def main(serve: Callable[[Path], Coroutine[None, None, None]]) -> None:
+    """The process of a peer: `serve` is given the folder of the command line."""
+    logger.remove()
+    logger.add(sys.stderr, level="WARNING")
+    asyncio.run(serve(Path(sys.argv[1])))
+
+
 async def serve(folder: Path) -> None:
     app = FastAPI()
 
@@ -200,19 +222,8 @@ async def serve(folder: Path) -> None:
         else:
             await converse(kind, websocket, folder)
 
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    print(listener.getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.buffer.read)
-    server.should_exit = True
-    await serving
+    await until_input_ends(app)
 
 
 if __name__ == "__main__":
-    logger.remove()
-    logger.add(sys.stderr, level="WARNING")
-    asyncio.run(serve(Path(sys.argv[1])))
+    main(serve)

@@ -10,18 +10,13 @@ did and when, by `time.perf_counter_ns`.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
-import socket
-import sys
 import time
 from pathlib import Path
 
-import uvicorn
 from fastapi import FastAPI, WebSocket
-from loguru import logger
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.frames.frames import InputAudioRawFrame
 from pipecat.pipeline.pipeline import Pipeline
@@ -38,7 +33,7 @@ from pipecat.turns.user_stop import SpeechTimeoutUserTurnStopStrategy
 from pipecat.turns.user_turn_processor import UserTurnProcessor
 from pipecat.turns.user_turn_strategies import UserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
-from pipecat_server import PAUSE_S, Author, Voice
+from pipecat_server import PAUSE_S, Author, Voice, main, until_input_ends
 
 RATE_HZ = 8_000
 
@@ -119,19 +114,8 @@ async def serve(folder: Path) -> None:
         await websocket.accept()
         await converse(websocket, folder)
 
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
-    print(listener.getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.buffer.read)
-    server.should_exit = True
-    await serving
+    await until_input_ends(app)
 
 
 if __name__ == "__main__":
-    logger.remove()
-    logger.add(sys.stderr, level="WARNING")
-    asyncio.run(serve(Path(sys.argv[1])))
+    main(serve)
