@@ -15,6 +15,11 @@ Int16 = NDArray[np.int16]
 PCM16_SCALE = 32768.0
 """Full scale of PCM16 as libsndfile uses it: int16 / 32768."""
 
+SAMPLE_LIMIT = 100.0
+"""Samples beyond this are refused before analysis: 40 dB over full scale is no recording, and PCM16
+numbers taken for floats are. Far larger ones overflow inside the speech detector's network, which
+then answers a plausible number. Ours."""
+
 
 def float_to_pcm16(samples: Float32) -> Int16:
     """Float to PCM16: round to nearest even, saturate at the rails. Non-finite is refused."""

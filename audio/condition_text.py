@@ -15,9 +15,11 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from audio.conditions import KINDS, AnyCondition, Arg, check_noise_file, ordered
+from audio.condition_base import Arg
+from audio.conditions import KINDS, AnyCondition, ordered
 from audio.errors import InputError
 from audio.files import sha256_file
+from audio.noise_file import check_noise_file
 from audio.suggest import did_you_mean
 
 WHERE = "--condition"

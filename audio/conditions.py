@@ -1,9 +1,10 @@
 """Line conditions: what happens to the user's speech on its way to the system, as declared data.
 
-Each condition is a frozen dataclass that knows its bounds and makes a stream: samples in, as many
-samples out, whatever the pieces. `Chain` puts those of a session in line. Nothing is moved in time:
-the one delay there is, that of the filters of an 8 kHz line, is made up for, because speech is
-pushed that much ahead (`Chain.lead_n`).
+Each condition is a frozen dataclass that knows its bounds (`condition_base`) and makes a stream
+(`condition_streams`, `narrowband`, `packets`): samples in, as many out, whatever the pieces.
+`Chain` puts those of a session in line. Nothing is moved in time: the one delay there is, that of
+the filters of an 8 kHz line, is made up for, because speech is pushed that much ahead
+(`Chain.lead_n`).
 
 The order is fixed, whatever order they are given in, and is that of the signal's way:
 
@@ -26,22 +27,28 @@ SNR            speech level, after `level`, minus the power of the noise over th
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
-from audio.active_level import rms_dbov
-from audio.buffers import PCM16_SCALE, Float32
+from audio.buffers import Float32
+from audio.condition_base import SEED, Arg, Condition, Context, short, speech_dbov
+from audio.condition_streams import (
+    Adding,
+    DitherStream,
+    EchoStream,
+    GainStream,
+    NoiseStream,
+    Stream,
+)
 from audio.errors import InputError
-from audio.files import probe, read_channel, sha256_file
 from audio.narrowband import BANDS, CODECS, Band, Codec, LineStream
-from audio.noise import SPECTRAL_KINDS, babble_loop, generator, spectral_loop, unit_power
+from audio.noise import SPECTRAL_KINDS, babble_loop, generator, spectral_loop
+from audio.noise_file import file_loop
 from audio.packets import (
     CONCEALMENTS,
     Concealment,
@@ -50,124 +57,14 @@ from audio.packets import (
     PacketStream,
     chain_of,
 )
-from audio.resample import resample
-from audio.suggest import did_you_mean
+
+__all__ = ["KINDS", "MIN_ECHO_MS", "NOISE_KINDS", "AnyCondition", "Chain", "Context", "Echo",
+           "Jitter", "Level", "Line", "Loss", "Noise", "Silence", "apply", "ordered"]
 
 NOISE_KINDS = (*SPECTRAL_KINDS, "babble", "file")
-MAX_NOISE_FILE_S = 600.0
-MIN_NOISE_FILE_S = 1.0
-"""Ours: a second is the least that does not sound like a buzz when it is repeated."""
-MAX_NOISE_LOST_DB = 40.0
-"""What a recording may lose of its power to the band of the system. Ours: noise that must be raised
-by more is not what was recorded."""
-SILENT_NOISE_DBOV = -140.0
-"""`unit_power` refuses 1e-14. A mean in float32 is exact to -150 dB of what it is the mean of."""
 MIN_ECHO_MS = 40.0
 """Echo of what is heard now cannot be in the frame that is made now: 20 ms of frame, 2.5 ms of the
 line's filters, and what is left for arrivals that this machine is late with. Ours."""
-
-Heard = Callable[[int, int], Float32]
-"""`heard(start_n, n)`: the system's own audio as heard, at the rate of the chain, from the instant
-`start_n` of the session on; zeros where nothing is heard, also before the session."""
-Voices = Callable[[], Sequence[Float32]]
-"""Speech of other people at the rate of the chain, each at an active level of 0 dBov
-(`audio.noise.at_unit_level`); asked for by babble alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The session that conditions are made for. `speech_dbov`: level of the speech that is pushed,
-    `None` where there is none."""
-
-    rate_hz: int
-    case_id: str
-    trial: int
-    speech_dbov: float | None
-    heard: Heard | None = None
-    voices: Voices | None = None
-
-
-class Stream(Protocol):
-    """Samples in, as many out, `delay_n` later."""
-
-    delay_n: int
-
-    def push(self, samples: Float32) -> Float32: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Arg:
-    """A value of a condition: its name, what it says, what it may be."""
-
-    name: str
-    what: str
-    low: float = -math.inf
-    high: float = math.inf
-    unit: str = ""
-    choices: tuple[str, ...] = ()
-    text: bool = False
-    whole: bool = False
-
-    def allowed(self) -> str:
-        if self.choices:
-            return ", ".join(self.choices)
-        return "text" if self.text else f"{self.low:g} to {self.high:g} {self.unit}".strip()
-
-    def check(self, value: Any, where: str) -> None:
-        """Raises `InputError` for a value that is not allowed."""
-        if self.text:
-            return
-        if self.choices:
-            if value not in self.choices:
-                raise InputError(f"{where}: expected {self.name} as one of {self.allowed()}, got "
-                                 f"{value!r}{did_you_mean(str(value), self.choices)}")
-            return
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (
-                self.low <= value <= self.high) or (self.whole and value != int(value)):
-            kind = "a whole number of " if self.whole else ""
-            raise InputError.expected(f"{self.name} as {kind}{self.allowed()}", got=repr(value),
-                                      where=where)
-
-
-SEED = Arg("seed", "another one gives other random numbers", 0, 999_999, whole=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Base of all conditions. `kind` is its name, `args` its values in the order of the text."""
-
-    kind: ClassVar[str]
-    what: ClassVar[str]
-    args: ClassVar[tuple[Arg, ...]]
-    example: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        for arg in self.args:
-            value = getattr(self, arg.name)
-            arg.check(value, self.kind)
-            if not (arg.choices or arg.text):
-                # 15, 15.0 and -0.0 are spellings: text, facts and seed must not tell them apart.
-                object.__setattr__(self, arg.name, int(value) if arg.whole else float(value) + 0.0)
-
-    @property
-    def text(self) -> str:
-        """As it is written on the command line: values that must be given, then those that differ
-        from their defaults by name."""
-        default = {f.name: f.default for f in fields(self)}
-        parts = [_short(getattr(self, a.name)) if default[a.name] is MISSING
-                 else f"{a.name}={_short(getattr(self, a.name))}"
-                 for a in self.args if getattr(self, a.name) != default[a.name]]
-        return f"{self.kind}={':'.join(parts)}"
-
-    def facts(self) -> dict[str, Any]:
-        """Every value, defaults filled in: part of the fingerprint of a run."""
-        return {"kind": self.kind, **{a.name: getattr(self, a.name) for a in self.args}}
-
-    def seed_of(self, context: Context) -> int:
-        """A seed of case, trial and condition alone; order and clock never matter."""
-        facts = "\0".join(f"{k}={v}" for k, v in sorted(self.facts().items()) if k != "file")
-        text = f"{context.case_id}\0{context.trial}\0{facts}"
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +78,7 @@ class Level(Condition):
     example = "level=-26"
 
     def stream(self, context: Context) -> GainStream:
-        return GainStream(self.dbov - _speech_dbov(context, self.text))
+        return GainStream(self.dbov - speech_dbov(context, self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +107,7 @@ class Noise(Condition):
     def text(self) -> str:
         which = f"file:{self.file}" if self.file else self.noise
         seed = f":seed={self.seed}" if self.seed else ""
-        return f"noise={which}:{_short(self.snr_db)}{seed}"
+        return f"noise={which}:{short(self.snr_db)}{seed}"
 
     def facts(self) -> dict[str, Any]:
         facts = super(Noise, self).facts()
@@ -221,7 +118,7 @@ class Noise(Condition):
 
     def stream(self, context: Context) -> NoiseStream:
         seed = self.seed_of(context)
-        level = _speech_dbov(context, self.text) - self.snr_db
+        level = speech_dbov(context, self.text) - self.snr_db
         return NoiseStream(self._loop(context, seed), level, generator(seed ^ 1))
 
     def _loop(self, context: Context, seed: int) -> Float32:
@@ -293,7 +190,7 @@ class Loss(Condition):
                                           where=self.text)
             return
         if self.burst < 1:
-            raise InputError.expected("burst as 0 or at least 1 packet", got=_short(self.burst),
+            raise InputError.expected("burst as 0 or at least 1 packet", got=short(self.burst),
                                       where=self.text)
         try:
             self.chain()
@@ -369,84 +266,6 @@ def ordered(conditions: Sequence[AnyCondition]) -> tuple[AnyCondition, ...]:
     return out
 
 
-class GainStream:
-    """One gain."""
-
-    delay_n = 0
-
-    def __init__(self, gain_db: float) -> None:
-        self.gain_db = gain_db
-        self._gain = np.float32(10 ** (gain_db / 20))
-
-    def push(self, samples: Float32) -> Float32:
-        return np.asarray(samples * self._gain, dtype=np.float32)
-
-
-class _Adding:
-    """Adds something and keeps account of its power."""
-
-    delay_n = 0
-
-    def __init__(self) -> None:
-        self._energy = 0.0
-        self._n = 0
-
-    @property
-    def added_dbov(self) -> float | None:
-        """Mean power of what was added so far."""
-        return 10 * math.log10(self._energy / self._n) if self._energy else None
-
-    def _plus(self, samples: Float32, added: Float32) -> Float32:
-        self._energy += float(np.square(added, dtype=np.float64).sum())
-        self._n += len(added)
-        return np.asarray(samples + added, dtype=np.float32)
-
-
-class NoiseStream(_Adding):
-    """A loop of mean power 1, brought to a level, from a random place on."""
-
-    def __init__(self, loop: Float32, level_dbov: float, rng: np.random.Generator) -> None:
-        super().__init__()
-        self._loop = loop * np.float32(10 ** (level_dbov / 20))
-        self._at = int(rng.integers(0, len(loop)))
-
-    def push(self, samples: Float32) -> Float32:
-        where = np.arange(self._at, self._at + len(samples)) % len(self._loop)
-        self._at = (self._at + len(samples)) % len(self._loop)
-        return self._plus(samples, self._loop[where])
-
-
-class EchoStream(_Adding):
-    """What was heard `delay` ago, at a gain."""
-
-    def __init__(self, heard: Heard | None, echo_n: int, gain_db: float) -> None:
-        super().__init__()
-        self._heard = heard
-        self._gain = np.float32(10 ** (gain_db / 20))
-        self._next_n = -echo_n
-
-    def push(self, samples: Float32) -> Float32:
-        if self._heard is None:
-            return samples
-        heard = self._heard(self._next_n, len(samples))
-        self._next_n += len(samples)
-        return self._plus(samples, heard * self._gain)
-
-
-class DitherStream:
-    """Triangular noise of two uniform ones, at most one LSB of PCM16 either way: it makes the error
-    of rounding free of the signal (Lipshitz, Wannamaker, Vanderkooy, JAES 40, 1992)."""
-
-    delay_n = 0
-
-    def __init__(self, seed: int) -> None:
-        self._rng = generator(seed)
-
-    def push(self, samples: Float32) -> Float32:
-        two = self._rng.random((len(samples), 2)).sum(axis=1) - 1.0
-        return np.asarray(samples + two / PCM16_SCALE, dtype=np.float32)
-
-
 class Chain:
     """All conditions of one session, in their order.
 
@@ -495,7 +314,7 @@ class Chain:
         for kind, stream in self._streams:
             if isinstance(stream, GainStream):
                 out["gain_db"] = _rounded(stream.gain_db)
-            elif isinstance(stream, _Adding):
+            elif isinstance(stream, Adding):
                 added = stream.added_dbov
                 out[f"{kind}_dbov"] = _rounded(added)
                 if kind == "noise" and added is not None and self._speech_dbov is not None:
@@ -517,54 +336,6 @@ def apply(conditions: Sequence[AnyCondition], samples: Float32, context: Context
     padded = np.concatenate((samples, np.zeros(chain.lead_n, dtype=np.float32)))
     chain.prime(padded[: chain.lead_n])
     return chain.push(padded[chain.lead_n :]), chain
-
-
-def file_loop(path: Path, sha256: str, rate_hz: int) -> Float32:
-    """Channel 0 of a recording at `rate_hz`, mean power 1. Raises `InputError` when it is not the
-    file of that hash, silent, shorter than a second or longer than ten minutes."""
-    if sha256_file(path) != sha256:
-        raise InputError.expected("the recording that the run was planned with",
-                                  got="other bytes (SHA-256 differs)", where=path)
-    check_noise_file(path)
-    info = probe(path)
-    given, given_dbov = _without_mean(path)
-    loop = resample(given, info.rate_hz, rate_hz)
-    left_dbov = rms_dbov(loop)
-    if left_dbov is None or given_dbov is None or given_dbov - left_dbov > MAX_NOISE_LOST_DB:
-        # What is left then is the ringing of the filter at both ends.
-        raise InputError.expected(f"a recording with sound below {min(rate_hz, info.rate_hz) // 2} "
-                                  "Hz", got="next to none", where=path)
-    return unit_power(loop.astype(np.float64))
-
-
-def _without_mean(path: Path) -> tuple[Float32, float | None]:
-    """Channel 0 without its offset, which would ring at both ends, and its level; `None` where it
-    is below what `unit_power` takes for silence."""
-    samples = read_channel(path, 0)
-    centred = samples - np.float32(samples.mean(dtype=np.float64))
-    level = rms_dbov(centred)
-    return centred, None if level is None or level <= SILENT_NOISE_DBOV else level
-
-
-def check_noise_file(path: Path) -> None:
-    """Raises `InputError` unless `path` is a recording of a useful length with some sound in it."""
-    info = probe(path)
-    if not MIN_NOISE_FILE_S <= info.frames_n / info.rate_hz <= MAX_NOISE_FILE_S:
-        raise InputError.expected(f"a recording of {MIN_NOISE_FILE_S:g} to {MAX_NOISE_FILE_S:g} s",
-                                  got=f"{info.frames_n / info.rate_hz:.1f} s", where=path)
-    if _without_mean(path)[1] is None:
-        raise InputError.expected("a recording with sound in channel 0", got="silence", where=path)
-
-
-def _speech_dbov(context: Context, where: str) -> float:
-    if context.speech_dbov is None:
-        raise InputError.expected("speech, to whose level this is relative", got="none",
-                                  where=where)
-    return context.speech_dbov
-
-
-def _short(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -76,13 +76,13 @@ def measure_edges(
         raise ValueError(f"expected finite mono samples, got shape {samples.shape}")
     window_n = max(1, round(rate_hz * WINDOW_MS / 1000))
     hop_n = max(1, round(rate_hz * HOP_MS / 1000))
-    power = _window_power(samples, window_n, hop_n)
+    power = window_power(samples, window_n, hop_n)
     if power.size < MIN_RUN_WINDOWS or float(power.max()) <= _TINY_POWER:
         raise SynthesisError(
             f"speech edges: expected speech, got {samples.size} samples without any"
         )
     level = float(power[power >= power.max() * 10 ** (-ACTIVE_RANGE_DB / 10)].mean())
-    runs = _runs(power > level * 10 ** (-below_level_db / 10))
+    runs = runs_of(power > level * 10 ** (-below_level_db / 10))
     runs = runs[runs[:, 1] - runs[:, 0] >= MIN_RUN_WINDOWS]
     if not runs.size:
         raise SynthesisError("speech edges: expected speech, got clicks shorter than 8 ms")
@@ -123,7 +123,7 @@ def active_windows(samples: Float32, rate_hz: int) -> NDArray[np.bool_]:
     level_db = measure_edges(samples, rate_hz).speech_level_db
     window_n = max(1, round(rate_hz * WINDOW_MS / 1000))
     hop_n = max(1, round(rate_hz * HOP_MS / 1000))
-    return _window_power(samples, window_n, hop_n) > 10 ** ((level_db - EDGE_BELOW_LEVEL_DB) / 10)
+    return window_power(samples, window_n, hop_n) > 10 ** ((level_db - EDGE_BELOW_LEVEL_DB) / 10)
 
 
 def drop_end_noise(samples: Float32, rate_hz: int) -> Float32:
@@ -136,7 +136,7 @@ def drop_end_noise(samples: Float32, rate_hz: int) -> Float32:
     """
     hop_n = max(1, round(rate_hz * HOP_MS / 1000))
     active = active_windows(samples, rate_hz)
-    runs = _runs(active)
+    runs = runs_of(active)
     reach = active.size - round(END_NOISE_REACH_MS / HOP_MS)
     if runs[-1, 1] < reach:
         return samples
@@ -146,7 +146,7 @@ def drop_end_noise(samples: Float32, rate_hz: int) -> Float32:
     return samples[:int(runs[apart[-1] + 1, 0]) * hop_n]
 
 
-def _window_power(samples: Float32, window_n: int, hop_n: int) -> NDArray[np.float64]:
+def window_power(samples: Float32, window_n: int, hop_n: int) -> NDArray[np.float64]:
     """Mean power of every whole window."""
     if samples.size < window_n:
         return np.zeros(0)
@@ -155,7 +155,7 @@ def _window_power(samples: Float32, window_n: int, hop_n: int) -> NDArray[np.flo
     return np.asarray((total[starts + window_n] - total[starts]) / window_n)
 
 
-def _runs(active: NDArray[np.bool_]) -> NDArray[np.int64]:
+def runs_of(active: NDArray[np.bool_]) -> NDArray[np.int64]:
     """`[first, past_last)` of every stretch of True, shape (runs, 2)."""
     change = np.flatnonzero(np.diff(np.concatenate(([False], active, [False])).astype(np.int8)))
     return change.reshape(-1, 2).astype(np.int64)

@@ -2,7 +2,7 @@
 
 Reading: whatever libsndfile decodes (WAV, RF64, FLAC, Ogg, MP3, AU, AIFF and more), as float32 in
 the file's own scale: PCM is divided by its full scale, float samples come as they are. How the
-true length is found: `audio.recording`. Non-finite samples are never handed out. An MP3 without
+true length is found: `audio.inspection`. Non-finite samples are never handed out. An MP3 without
 its encoder's tag begins with the encoder's delay (576 to 1105 samples, the same in all channels),
 as nothing in the file tells it.
 
@@ -26,13 +26,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from audio.buffers import Float32, Int16, float_to_pcm16
+from audio.buffers import SAMPLE_LIMIT, Float32, Int16, float_to_pcm16
 from audio.errors import AudioFileError, InputError
+from audio.inspection import TRUNCATED, inspect
 from audio.recording import (
     BLOCK_VALUES,
-    TRUNCATED,
     AudioInfo,
-    inspect,
     reason,
     refuse_non_finite,
     show,
@@ -42,10 +41,12 @@ from audio.timebase import ANALYSIS_RATE_HZ, convert_n
 
 __all__ = [
     "TEMP_PREFIX", "TRUNCATED", "AudioInfo", "atomic_path", "atomic_write_bytes",
-    "atomic_write_text", "blocks", "probe", "read", "read_analysis_channel", "read_channel",
-    "require_channel", "sha256_file", "sha256_samples", "write_flac_pcm16", "write_wav_pcm16",
+    "atomic_write_text", "blocks", "channel_pair", "plain_pcm16", "probe", "read",
+    "read_analysis_channel", "read_channel", "require_channel", "sha256_file", "sha256_samples",
+    "write_flac_pcm16", "write_wav_pcm16",
 ]
 
+WAV_HEADER_BYTES = 44
 TEMP_PREFIX = ".part-"
 """Start of the name of every unfinished file. One that is left over comes from a killed process
 and may be deleted."""
@@ -121,6 +122,45 @@ def blocks(path: str | Path, block_n: int) -> Iterator[Float32]:
         yield block.copy()
 
 
+def channel_pair(path: str | Path, first: int, second: int) -> Iterator[tuple[Float32, Float32]]:
+    """Read two channels, counted from 0, side by side in pieces `(frames,)`, memory bounded.
+
+    Samples that are not finite come as 0: this is for looking at a recording, not for measuring it.
+    Raises like `read_channel`, but for them.
+    """
+    recording = inspect(Path(path))
+    for channel in (first, second):
+        require_channel(recording.info, channel)
+    for _, block in recording.decode(0, recording.info.frames_n):
+        one, other = (np.nan_to_num(block[:, c], nan=0.0, posinf=0.0, neginf=0.0)
+                      for c in (first, second))
+        yield one, other
+
+
+def plain_pcm16(path: str | Path) -> tuple[Int16, int] | None:
+    """A file that `write_wav_pcm16` wrote, without decoding it: its samples, `(frames, channels)`,
+    as a read-only view of the file that is read where it is touched, and the rate in Hz.
+
+    `None` for every other file, also one that is cut or cannot be read: `read` and `blocks` say
+    what is wrong with it.
+    """
+    try:
+        size = Path(path).stat().st_size
+        with Path(path).open("rb") as handle:
+            header = handle.read(WAV_HEADER_BYTES)
+    except (OSError, ValueError):
+        return None
+    if len(header) < WAV_HEADER_BYTES or size == WAV_HEADER_BYTES:
+        return None
+    channels, rate_hz = struct.unpack("<HI", header[22:28])
+    if not 0 < channels <= 1024 or rate_hz == 0 or (size - WAV_HEADER_BYTES) % (2 * channels) \
+            or size > 0xFFFFFFFF or rate_hz * channels > 0x3FFFFFFF \
+            or header != _wav_header(channels, rate_hz, size - WAV_HEADER_BYTES):
+        return None
+    samples = np.memmap(path, dtype="<i2", mode="r", offset=WAV_HEADER_BYTES)
+    return samples.reshape(-1, channels).view(np.ndarray), rate_hz
+
+
 def read_analysis_channel(path: str | Path, channel: int) -> tuple[Float32, AudioInfo]:
     """Read one channel for analysis: offset removed, at ANALYSIS_RATE_HZ.
 
@@ -130,13 +170,14 @@ def read_analysis_channel(path: str | Path, channel: int) -> tuple[Float32, Audi
     result is held in memory.
 
     Returns float32 `(convert_n(frames_n, rate_hz, 16000),)`, empty for an empty recording, and
-    what the source is. Raises like `read_channel`.
+    what the source is. Raises like `read_channel`, and for a sample beyond `SAMPLE_LIMIT`.
     """
     recording = inspect(Path(path))
     info = recording.info
     require_channel(info, channel)
     total = 0.0
-    for _, samples in recording.decode_channel(channel, 0, info.frames_n):
+    for at, samples in recording.decode_channel(channel, 0, info.frames_n):
+        _refuse_off_scale(info, samples, at, channel)
         total += float(samples.sum(dtype=np.float64))
     mean = total / info.frames_n if info.frames_n else 0.0
 
@@ -149,6 +190,21 @@ def read_analysis_channel(path: str | Path, channel: int) -> tuple[Float32, Audi
         filled += len(piece)
     out[filled:] = stream.flush()
     return out, info
+
+
+def _refuse_off_scale(info: AudioInfo, samples: Float32, at: int, channel: int) -> None:
+    """Raise `AudioFileError` with the position of the first sample beyond `SAMPLE_LIMIT`.
+
+    samples: finite, `(frames,)` of `channel`. at: position of the first frame.
+    """
+    bad = np.abs(samples) > SAMPLE_LIMIT
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise AudioFileError.expected(
+            f"samples on a full scale of 1, none beyond {SAMPLE_LIMIT:g}",
+            got=f"{samples[row]:g} at sample {at + row} of channel {channel} (PCM numbers stored "
+            "as floats?)", where=show(info.path),
+        )
 
 
 def _range(info: AudioInfo, start_n: int, stop_n: int | None) -> tuple[int, int]:
@@ -165,21 +221,52 @@ def _range(info: AudioInfo, start_n: int, stop_n: int | None) -> tuple[int, int]
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
+def atomic_path(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Write a file whole or not at all.
 
     Gives the name of an empty temporary file in the same folder, with the same suffix. When the
     block ends well the file is flushed to the disk, renamed to `path` (over an older one) and the
     folder flushed; when it fails the temporary is removed and an older `path` stays as it was.
+    `durable` false: without the flushes, for what comes in thousands and can be made again; only a
+    machine that loses power can then leave a torn file.
 
     Raises `InputError` for every `OSError`, also of the block: a full or read-only disk, a missing
     folder, no permission. Other exceptions of the block pass unchanged.
     """
+    target, temporary = _temporary_beside(path)
+    try:
+        try:
+            yield temporary
+            if durable:
+                _flush(temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        if durable:
+            _flush(target.parent)
+    except OSError as error:
+        raise _cannot_write(target, error) from error
+
+
+def check_targets(*paths: str | Path | None) -> None:
+    """Raise `InputError` where `atomic_path` would, so that minutes of work are not lost to a path
+    that was mistyped. `None` is no path."""
+    for path in paths:
+        if path is None:
+            continue
+        _, temporary = _temporary_beside(path)
+        temporary.unlink(missing_ok=True)
+
+
+def _temporary_beside(path: str | Path) -> tuple[Path, Path]:
+    """What is to be written, links followed, and an empty temporary file beside it."""
     target = Path(path)
     try:
         if target.is_symlink():
             target = target.resolve()
-        if target.exists() and not (target.is_file() or target.is_dir()):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():
             raise InputError.expected("a regular file to write", got="something else",
                                       where=show(target))
         name = f"{TEMP_PREFIX}{secrets.token_hex(8)}{target.suffix}"
@@ -187,25 +274,16 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.open("xb").close()
     except (OSError, ValueError) as error:
         raise _cannot_write(target, error) from error
-    try:
-        try:
-            yield temporary
-            _flush(temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _flush(target.parent)
-    except OSError as error:
-        raise _cannot_write(target, error) from error
+    return target, temporary
 
 
-def atomic_write_bytes(path: str | Path, data: bytes) -> None:
+def atomic_write_bytes(path: str | Path, data: bytes, *, durable: bool = True) -> None:
     """Write bytes through `atomic_path`."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, durable=durable) as temporary:
         temporary.write_bytes(data)
 
 
-def atomic_write_text(path: str | Path, text: str) -> None:
+def atomic_write_text(path: str | Path, text: str, *, durable: bool = True) -> None:
     """Write text as UTF-8, line ends as they are, through `atomic_path`."""
     try:
         data = text.encode("utf-8")
@@ -214,7 +292,7 @@ def atomic_write_text(path: str | Path, text: str) -> None:
             "text that UTF-8 can hold", got=f"{error.reason} at character {error.start}",
             where=show(Path(path)),
         ) from None
-    atomic_write_bytes(path, data)
+    atomic_write_bytes(path, data, durable=durable)
 
 
 def write_wav_pcm16(path: str | Path, samples: Float32 | Int16, rate_hz: int) -> None:
@@ -233,13 +311,18 @@ def write_wav_pcm16(path: str | Path, samples: Float32 | Int16, rate_hz: int) ->
             "less than 4 GiB of samples in a WAV file", got=f"{data_bytes} bytes",
             where=show(Path(path)),
         )
-    header = b"RIFF" + struct.pack("<I", 36 + data_bytes) + b"WAVEfmt " + struct.pack(
-        "<IHHIIHH", 16, 1, frame_bytes // 2, rate_hz, rate_hz * frame_bytes, frame_bytes, 16
-    ) + b"data" + struct.pack("<I", data_bytes)
+    header = _wav_header(frame_bytes // 2, rate_hz, data_bytes)
     with atomic_path(path) as temporary, temporary.open("wb") as handle:
         handle.write(header)
         for piece in _pcm16_pieces(path, samples):
             handle.write(piece.astype("<i2", copy=False).tobytes())
+
+
+def _wav_header(channels: int, rate_hz: int, data_bytes: int) -> bytes:
+    """The 44 bytes before the samples of a plain 16-bit PCM WAV file."""
+    return b"RIFF" + struct.pack("<I", 36 + data_bytes) + b"WAVEfmt " + struct.pack(
+        "<IHHIIHH", 16, 1, channels, rate_hz, 2 * rate_hz * channels, 2 * channels, 16
+    ) + b"data" + struct.pack("<I", data_bytes)
 
 
 def write_flac_pcm16(path: str | Path, samples: Float32 | Int16, rate_hz: int) -> None:
@@ -248,38 +331,43 @@ def write_flac_pcm16(path: str | Path, samples: Float32 | Int16, rate_hz: int) -
     Equal input gives equal bytes with the same libFLAC (its name is in the file). At most 8
     channels and 655350 Hz, the format's own limits.
     """
-    _check_samples(path, samples, rate_hz)
+    atomic_write_bytes(path, flac_pcm16(samples, rate_hz, where=path))
+
+
+def flac_pcm16(samples: Float32 | Int16, rate_hz: int, *, where: str | Path = "FLAC",
+               level: float | None = None) -> bytes:
+    """The bytes that `write_flac_pcm16` writes, for audio inside something else. No tags: nothing
+    but the samples, their rate and the encoder's name. `level`: effort from 0 (fastest) to 1
+    (smallest); the encoder's own where it is not given."""
+    _check_samples(where, samples, rate_hz)
     channels = 1 if samples.ndim == 1 else samples.shape[1]
     if channels > 8 or rate_hz > 655_350:
         raise InputError.expected(
             "at most 8 channels and 655350 Hz in a FLAC file",
-            got=f"{channels} channels, {rate_hz} Hz", where=show(Path(path)),
+            got=f"{channels} channels, {rate_hz} Hz", where=show(Path(where)),
         )
     if len(samples) == 0:
-        atomic_write_bytes(path, _empty_flac(channels, rate_hz))
-        return
+        return _empty_flac(channels, rate_hz)
     encoded = io.BytesIO()
     with soundfile.SoundFile(
-        encoded, "w", samplerate=rate_hz, channels=channels, format="FLAC", subtype="PCM_16"
+        encoded, "w", samplerate=rate_hz, channels=channels, format="FLAC", subtype="PCM_16",
+        compression_level=level,
     ) as sound:
-        for piece in _pcm16_pieces(path, samples):
+        for piece in _pcm16_pieces(where, samples):
             sound.write(piece)
-    atomic_write_bytes(path, encoded.getvalue())
+    return encoded.getvalue()
 
 
 def sha256_file(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hex. Raises `InputError` when it cannot be read."""
-    digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as handle:
-            while piece := handle.read(1 << 20):
-                digest.update(piece)
+            return hashlib.file_digest(handle, "sha256").hexdigest()
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
         raise InputError.expected(
             "a file that can be read", got=why, where=show(Path(path))
         ) from error
-    return digest.hexdigest()
 
 
 def sha256_samples(samples: Float32 | Int16) -> str:

@@ -27,10 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
-from onnxruntime.capi import onnxruntime_pybind11_state as _ort
 
-from audio.buffers import Float32
+from audio.buffers import SAMPLE_LIMIT, Float32
 from audio.errors import InputError, RigError
 from audio.silero_graph import CONTEXT_N, FRAME_N, GROUP, HIDDEN, block_graph
 
@@ -40,13 +38,6 @@ WEIGHTS_SHA256 = "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788
 MAX_ROWS = 16
 """Recordings in one call; more gain nothing (bench/bench_vad.py)."""
 
-_ORT_ERRORS: tuple[type[Exception], ...] = (RuntimeError, ValueError, *(
-    kind for kind in vars(_ort).values() if isinstance(kind, type) and issubclass(kind, Exception)))
-"""onnxruntime's own exceptions have no common base below `Exception`."""
-_LIMIT = 100.0
-"""Samples beyond this are refused: 40 dB over full scale is no recording, and PCM16 numbers taken
-for floats are. Far larger ones overflow inside the network, which then answers a plausible number.
-Ours."""
 _BLOCK_FRAMES = 100
 """Frames a call, over all rows: enough to hide the cost of a call, small enough for the cache."""
 _MIN_STEPS = 10
@@ -291,16 +282,25 @@ def _check(x16k: Float32, where: str) -> None:
                else type(x16k).__name__)
         raise InputError.expected("float32 samples of shape (n,) at 16 kHz", got=got, where=where)
     # Both comparisons fail for NaN, which min and max pass on.
-    if len(x16k) and not (x16k.min() >= -_LIMIT and x16k.max() <= _LIMIT):
-        at = int(np.argmin(np.abs(x16k) <= _LIMIT))
-        raise InputError.expected(f"finite samples, full scale 1, none beyond {_LIMIT:g}",
+    if len(x16k) and not (x16k.min() >= -SAMPLE_LIMIT and x16k.max() <= SAMPLE_LIMIT):
+        at = int(np.argmin(np.abs(x16k) <= SAMPLE_LIMIT))
+        raise InputError.expected(f"finite samples, full scale 1, none beyond {SAMPLE_LIMIT:g}",
                                   got=f"{x16k[at]} at sample {at}", where=where)
 
 
 # The two routes.
 
 
+@functools.cache
+def _ort_errors() -> tuple[type[Exception], ...]:
+    """onnxruntime's own exceptions have no common base below `Exception`."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as ort
+    return (RuntimeError, ValueError, *(kind for kind in vars(ort).values()
+                                        if isinstance(kind, type) and issubclass(kind, Exception)))
+
+
 def _session(model: bytes) -> Any:
+    import onnxruntime  # a process that finds all probabilities in a cache never needs it
     options = onnxruntime.SessionOptions()
     # One thread: two are slower (the operators are too small), and runs stay reproducible.
     options.intra_op_num_threads = 1
@@ -308,7 +308,7 @@ def _session(model: bytes) -> Any:
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except _ORT_ERRORS as error:
+    except _ort_errors() as error:
         raise VadModelError(
             f"Silero VAD: expected a loadable network, got {_one_line(error)}") from error
 
@@ -346,7 +346,7 @@ def _block_route(session: Any) -> _Run:
 def _call(session: Any, inputs: dict[str, Any]) -> list[Float32]:
     try:
         outputs: list[Float32] = session.run(None, inputs)
-    except _ORT_ERRORS as error:
+    except _ort_errors() as error:
         raise VadModelError(
             f"Silero VAD: expected probabilities, got {_one_line(error)}") from error
     return outputs

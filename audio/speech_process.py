@@ -22,6 +22,7 @@ import numpy as np
 
 from audio.buffers import Float32
 from audio.errors import InputError, SynthesisError
+from audio.key_names import without_keys
 
 MAX_S = 120.0
 """Longest utterance that is taken: 600 characters are about 40 s of speech."""
@@ -32,8 +33,6 @@ _SAMPLE_BYTES = 4
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1",
             "PYTHONUNBUFFERED": "1"}
 """One thread: the order of a sum decides its last bit, and several processes render at a time."""
-
-_KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 class SpeechProcess:
@@ -172,9 +171,7 @@ class SpeechProcess:
 
 def _environment() -> dict[str, str]:
     """Ours without keys: a package that speaks has no use for them."""
-    kept = {name: value for name, value in os.environ.items()
-            if not name.upper().endswith(_KEYS)}
-    return {**kept, **_OFFLINE}
+    return {**without_keys(os.environ), **_OFFLINE}
 
 
 def _whole(value: object) -> int:

@@ -80,7 +80,7 @@ class Gate:
     """Longest allowed: `max_extra_s + max_s_per_char * characters`. Beyond: sounds were added."""
     min_level_dbfs: float = -45.0
     """Speech level. Ours: 17 dB below the quietest of the 729 segments, and above where a detector
-    begins to lose speech (`rig.recorder.NEAR_SILENT_DBFS`)."""
+    begins to lose speech (`rig.level_flags.NEAR_SILENT_DBFS`)."""
     max_pause_s: float = 1.0
     """Longest silence inside a segment; designed pauses are never left to an engine."""
     max_head_s: float = 0.25

@@ -27,6 +27,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
+
 from audio.buffers import Float32
 from audio.errors import InputError
 from audio.silero import WEIGHTS_SHA256, SileroModel, StreamingProbabilities, load_model
@@ -37,6 +39,10 @@ from audio.timebase import ANALYSIS_RATE_HZ, s_to_n
 
 _PAUSE_TO_CUT_AT_MS = 98
 """Rule 4; `min_silence_at_max_speech`, the library's default."""
+CORRECTIONS = ("onset_refine", "offset_refine")
+"""Settings that move edges after the rules above. They need the samples, not the probabilities."""
+_RUNS_LEAST_N = 1_000
+"""Frames: fewer are quicker one by one."""
 _NEG_THRESHOLD_BELOW = 0.15
 _NEG_THRESHOLD_LEAST = 0.01
 """The library's default `neg_threshold` is `max(threshold - 0.15, 0.01)`."""
@@ -64,10 +70,19 @@ class VadSettings:
     `max(threshold - 0.15, 0.01)`."""
     max_speech_s: float = math.inf
     """Longer speech is cut, > 0. The library's default is not to cut."""
+    onset_refine: bool = False
+    """Move starts to where the energy rises (`audio.edge_refine`). The paper does not: off."""
+    offset_refine: bool = False
+    """Move ends to where the energy falls (`audio.edge_refine`). The paper does not: off."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name in CORRECTIONS:
+                if type(value) is not bool:
+                    raise InputError.expected("true or false", got=repr(value),
+                                              where=f"vad {field.name}")
+                continue
             optional = field.name == "neg_threshold" and value is None
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not optional and (not number or math.isnan(value)):
@@ -89,15 +104,22 @@ class VadSettings:
             return self.neg_threshold
         return max(self.threshold - _NEG_THRESHOLD_BELOW, _NEG_THRESHOLD_LEAST)
 
+    @property
+    def corrections(self) -> tuple[str, ...]:
+        """Names of the corrections that are on."""
+        return tuple(name for name in CORRECTIONS if getattr(self, name))
+
     def key(self) -> str:
         """A short, stable name of these settings for caches; equal settings have equal keys."""
         neg = "auto" if self.neg_threshold is None else _short(self.neg_threshold)
         return (f"t{_short(self.threshold)}-n{neg}-sp{_short(self.min_speech_ms)}"
                 f"-si{_short(self.min_silence_ms)}-pad{_short(self.speech_pad_ms)}"
-                f"-gap{_short(self.merge_gap_s)}-max{_short(self.max_speech_s)}")
+                f"-gap{_short(self.merge_gap_s)}-max{_short(self.max_speech_s)}"
+                + "".join(f"-{name}" for name in self.corrections))
 
-    def facts(self) -> dict[str, str | float | None]:
-        """What a result must state about its detector, ready for JSON (no limit is `None`)."""
+    def facts(self) -> dict[str, str | float | bool | None]:
+        """What a result must state about its detector, ready for JSON (no limit is `None`).
+        A correction is named where it is on, and only there."""
         return {
             "model": "silero-vad",
             "weights_sha256": WEIGHTS_SHA256,
@@ -109,6 +131,7 @@ class VadSettings:
             "speech_pad_ms": self.speech_pad_ms,
             "merge_gap_s": self.merge_gap_s,
             "max_speech_s": self.max_speech_s if math.isfinite(self.max_speech_s) else None,
+            **dict.fromkeys(self.corrections, True),
         }
 
 
@@ -120,7 +143,7 @@ def speech_spans(
     `x16k`: float32 `(n,)`. Raises as `SileroModel.frame_probabilities`.
     """
     probabilities = (model or load_model()).frame_probabilities(x16k)
-    return _merged(spans_from_probabilities(probabilities, len(x16k), settings), settings)
+    return merged_spans(probabilities, len(x16k), settings)
 
 
 def spans_ns(
@@ -130,8 +153,13 @@ def spans_ns(
 
     Raises as `intervals_from_probabilities`.
     """
-    merged = _merged(spans_from_probabilities(probabilities, n_samples, settings), settings)
+    merged = merged_spans(probabilities, n_samples, settings)
     return merged.to_ns(ANALYSIS_RATE_HZ).shift(offset_ns)
+
+
+def merged_spans(probabilities: Float32, n_samples: int, settings: VadSettings) -> Spans:
+    """Merged speech spans, in samples at 16 kHz. Raises as `intervals_from_probabilities`."""
+    return finished_spans(bare_intervals(probabilities, n_samples, settings), n_samples, settings)
 
 
 def spans_from_probabilities(
@@ -158,6 +186,15 @@ def intervals_from_probabilities(
     Raises:
         InputError: probabilities and length do not fit, or a value is no probability.
     """
+    found = bare_intervals(probabilities, n_samples, settings)
+    return _widened(found, n_samples, settings)
+
+
+def bare_intervals(
+    probabilities: Float32, n_samples: int, settings: VadSettings
+) -> list[Interval]:
+    """Rules 1 to 4: `speech_pad_ms` (unless speech is cut) and `merge_gap_s` are not used, so that
+    one list serves all of them. Raises as `intervals_from_probabilities`."""
     frames = -(-n_samples // FRAME_N)
     if n_samples < 0 or probabilities.shape != (frames,):
         raise InputError.expected(
@@ -168,7 +205,12 @@ def intervals_from_probabilities(
                                   where="speech spans")
     machine = _Machine(settings)
     machine.feed(probabilities)
-    return _widened(machine.finish(n_samples), n_samples, settings)
+    return machine.finish(n_samples)
+
+
+def finished_spans(bare: Sequence[Interval], n_samples: int, settings: VadSettings) -> Spans:
+    """Rules 5 and 6 on what `bare_intervals` gave: merged speech spans, samples at 16 kHz."""
+    return _merged(Spans.of(_widened(bare, n_samples, settings)), settings)
 
 
 class StreamingVad:
@@ -306,7 +348,44 @@ class _Machine:
         return end_n if end_n - self.open_start_n > self._min_speech_n else None
 
     def feed(self, probabilities: Float32) -> None:
-        """Take the next frames. The state lives in locals: this loop sees every frame."""
+        """Take the next frames."""
+        if (len(probabilities) >= _RUNS_LEAST_N and math.isinf(self._max_speech_n)
+                and self._exit_threshold <= self._threshold):
+            self._feed_runs(probabilities)
+        else:
+            self._feed_each(probabilities)
+
+    def _feed_runs(self, probabilities: Float32) -> None:
+        """The same for speech that is not cut, by what lies between two crossings of the thresholds
+        instead of by frames.
+
+        A frame between the thresholds changes nothing. Of frames of speech only the first after a
+        pause does; of a pause only where it began and its last frame below `exit_threshold`, which
+        is the first to end speech or comes after it.
+        """
+        exact = probabilities.astype(np.float64)
+        speech = exact >= self._threshold
+        told = np.flatnonzero(speech | (exact < self._exit_threshold))
+        turns = np.flatnonzero(np.diff(speech[told])) + 1
+        first_n, last_n = (self.now_n + FRAME_N * told[at] for at in (
+            np.append(0, turns)[:len(told)], np.append(turns, len(told))[:len(told)] - 1))
+        talks = bool(speech[told[:1]].any())
+        start_n, pause_n = self.open_start_n, self._pause_n
+        for begin_n, end_n in zip(first_n.tolist(), last_n.tolist(), strict=True):
+            if talks:
+                start_n = begin_n if start_n is None else start_n
+                pause_n = None
+            elif start_n is not None:
+                pause_n = begin_n if pause_n is None else pause_n
+                if end_n - pause_n >= self._min_silence_n:
+                    self._close(start_n, pause_n)
+                    start_n = pause_n = None
+            talks = not talks
+        self.open_start_n, self._pause_n = start_n, pause_n
+        self.now_n += FRAME_N * len(exact)
+
+    def _feed_each(self, probabilities: Float32) -> None:
+        """Frame by frame. The state lives in locals: this loop sees every frame."""
         threshold, exit_threshold = self._threshold, self._exit_threshold
         min_silence_n, max_speech_n = self._min_silence_n, self._max_speech_n
         start_n, pause_n, at_n = self.open_start_n, self._pause_n, self.now_n - FRAME_N

@@ -66,12 +66,22 @@ def construction_of_suite(name: str, version: str, cases: Sequence[Case],
     """Hash of what a suite asks, holding across machines: prompts, actions, parameters,
     deliveries, targets and the construction of every stream. Windows follow from audio and are
     not in it."""
-    asked = [{"case_id": c.case_id, "stream": c.stream_id, "action": c.expected_action,
-              "prompt": c.system_prompt, "params": c.params.model_dump(),
-              "delivery": c.delivery.model_dump(), "target": c.target_text}
-             for c in sorted(cases, key=lambda c: c.case_id)]
+    asked = [_asked(c) for c in sorted(cases, key=lambda c: c.case_id)]
     made = {stream_id: s.construction_sha256 for stream_id, s in streams.items()}
     return sha256_json({"suite": name, "version": version, "cases": asked, "streams": made})
+
+
+def construction_of_case(name: str, version: str, case: Case, stream_sha256: str) -> str:
+    """The same of one case alone, whatever else was built with it. `stream_sha256` is the
+    construction hash of its stream."""
+    return sha256_json({"suite": name, "version": version, "case": _asked(case),
+                        "stream": stream_sha256})
+
+
+def _asked(case: Case) -> dict[str, object]:
+    return {"case_id": case.case_id, "stream": case.stream_id, "action": case.expected_action,
+            "prompt": case.system_prompt, "params": case.params.model_dump(),
+            "delivery": case.delivery.model_dump(), "target": case.target_text}
 
 
 def load_built(suite_dir: str | Path) -> BuiltSuite:
@@ -86,8 +96,10 @@ def load_built(suite_dir: str | Path) -> BuiltSuite:
         raise InputError.expected("a built suite folder (rig build makes one)",
                                   got="no such folder", where=show(folder))
     if not (folder / "suite.json").is_file():
-        got = ("an unfinished build" if (folder / "audio").is_dir() else "a folder without it")
-        raise InputError.expected("suite.json", got=got, where=show(folder))
+        got = ("an unfinished build" if (folder / "audio").is_dir() else
+               "a suite that is not built" if (folder / "suite.yaml").is_file() else
+               "a folder without it")
+        raise InputError.expected("suite.json (rig build makes it)", got=got, where=show(folder))
     info = _parse(SuiteInfo, _read(folder / "suite.json"), show(folder / "suite.json"))
     streams: dict[str, Stream] = {}
     path = folder / "streams.jsonl"
@@ -190,6 +202,12 @@ def _parse(model: type[M], data: bytes, where: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
     at = ".".join(str(p) for p in first["loc"]) or model.__name__
+    if first["type"] == "json_invalid":
+        raise InputError.expected("JSON", got=first["ctx"]["error"], where=where)
+    if first["type"] in ("missing", "extra_forbidden"):
+        got = "none" if first["type"] == "missing" else "a key that is not known"
+        wanted = f"key {at}" if first["type"] == "missing" else f"no key {at}"
+        raise InputError.expected(wanted, got=got, where=where)
     got = repr(first["input"])
     message = first["msg"].removeprefix("Input should be ")
     raise InputError(f"{where}: {at}: expected {message}, got "

@@ -180,7 +180,7 @@ def _explain(model: type[BaseModel], problem: Any, at: Path_) -> str:
     where = _dotted(at)
     if problem["type"] == "extra_forbidden":
         return f"unknown key {str(at[-1])!r} in {_dotted(at[:-1])}" + nearest(
-            str(at[-1]), _fields_at(model, at[:-1]))
+            str(at[-1]), fields_at(model, at[:-1]))
     if problem["type"] == "missing":
         what = f"key {at[-1]!r}" if isinstance(at[-1], str) else f"item {at[-1] + 1}"
         return f"expected {what} in {_dotted(at[:-1])}, got none"
@@ -214,7 +214,7 @@ def _dotted(at: Path_) -> str:
     return out or "the file"
 
 
-def _fields_at(model: type[BaseModel], at: Path_) -> list[str]:
+def fields_at(model: type[BaseModel], at: Path_) -> list[str]:
     """Field names of the model that stands at a path of an error."""
     kind: Any = model
     for part in at:

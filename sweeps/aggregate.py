@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,6 +34,26 @@ from verifiers.verdict import Outcome, Verdict
 LEVELS = ("L0", "L1", "L2", "L3", "L4a", "L4b", NO_LEVEL)
 NEVER_POOLED = "L4a"
 PERCENTILES = (50, 90, 99)
+
+
+class Counted(Protocol):
+    """What a rate is counted from: one case and trial with its outcome."""
+
+    @property
+    def action(self) -> Action: ...
+    @property
+    def level_name(self) -> str:
+        """The level, `none` for a recording that belongs to no suite."""
+    @property
+    def role(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def live(self) -> bool:
+        """Any model speech was heard in the session."""
+    @property
+    def forced(self) -> bool:
+        """The barge-in was injected without a model onset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,20 @@ class Row:
     def level_name(self) -> str:
         """The level, `none` for a recording that belongs to no suite."""
         return self.level or NO_LEVEL
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.verdict.outcome
+
+    @property
+    def live(self) -> bool:
+        """Any model speech was heard in the session."""
+        return self.measurement is not None and self.measurement.model_speaks
+
+    @property
+    def forced(self) -> bool:
+        """The barge-in was injected without a model onset."""
+        return "forced" in self.flags or (self.measurement is not None and self.measurement.forced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +117,13 @@ class Tally:
                 "unsupported": self.unsupported}
 
 
-def ias(rows: Sequence[Row]) -> dict[str, Any]:
+def ias(rows: Sequence[Counted]) -> dict[str, Any]:
     """The `ias` part of `scores.json`; only levels, actions and roles that occur are listed."""
     out: dict[str, Any] = {}
     for suffix, kept in (
         ("", rows),
-        ("_live", [row for row in rows if is_live(row)]),
-        ("_excluding_forced", [row for row in rows if not is_forced(row)]),
+        ("_live", [row for row in rows if row.live]),
+        ("_excluding_forced", [row for row in rows if not row.forced]),
     ):
         out[f"core{suffix}"] = _by_level([row for row in kept if row.action in CORE_ACTIONS])
         out[f"all{suffix}"] = _by_level(kept)
@@ -97,16 +131,6 @@ def ias(rows: Sequence[Row]) -> dict[str, Any]:
     out["by_role"] = _pooled([row for row in rows if row.role is not None],
                              lambda row: row.role or "")
     return out
-
-
-def is_live(row: Row) -> bool:
-    """Any model speech was heard in the session."""
-    return row.measurement is not None and row.measurement.model_speaks
-
-
-def is_forced(row: Row) -> bool:
-    """The barge-in was injected without a model onset."""
-    return "forced" in row.flags or (row.measurement is not None and row.measurement.forced)
 
 
 def latency(rows: Sequence[Row]) -> dict[str, Any]:
@@ -141,36 +165,38 @@ def latency(rows: Sequence[Row]) -> dict[str, Any]:
             short = (ceiling_s is not None
                      and label(reading, s_to_ns(ceiling_s)) is Label.BACKCHANNEL)
             found["backchannel"].append(reading.onset_ns if short else None)
-    return {name: _percentiles(values) for name, values in found.items()}
+    return {name: percentiles([None if value is None else value / NS_PER_MS for value in values])
+            for name, values in found.items()}
 
 
-def _percentiles(values: Sequence[int | None]) -> dict[str, Any]:
-    known = [value / NS_PER_MS for value in values if value is not None]
-    out: dict[str, Any] = {"n": len(known), "missing": len(values) - len(known)}
+def percentiles(values_ms: Sequence[float | None]) -> dict[str, Any]:
+    """One entry of `latency`: of the values that are known, and how many are `missing`."""
+    known = [value for value in values_ms if value is not None]
+    out: dict[str, Any] = {"n": len(known), "missing": len(values_ms) - len(known)}
     for q in PERCENTILES:
         out[f"p{q}_ms"] = float(np.percentile(known, q, method="linear")) if known else None
     return out
 
 
-def _by_level(rows: Sequence[Row]) -> dict[str, Any]:
+def _by_level(rows: Sequence[Counted]) -> dict[str, Any]:
     present = {row.level_name for row in rows}
     ordered = [level for level in LEVELS if level in present] + sorted(present - set(LEVELS))
     out: dict[str, Any] = {}
     for level in ordered:
-        tally = Tally.of(row.verdict.outcome for row in rows if row.level_name == level)
+        tally = Tally.of(row.outcome for row in rows if row.level_name == level)
         out[level] = tally.as_dict()
         if level == NEVER_POOLED:
             out[level]["reading"] = "persona_default_retention"
     return out
 
 
-def _pooled(rows: Sequence[Row], key: Callable[[Row], str]) -> dict[str, Any]:
-    groups: dict[str, list[Row]] = {}
+def _pooled(rows: Sequence[Counted], key: Callable[[Counted], str]) -> dict[str, Any]:
+    groups: dict[str, list[Counted]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     out = {}
     for name in sorted(groups):
         pool = [row for row in groups[name] if row.level_name != NEVER_POOLED]
-        out[name] = {**Tally.of(row.verdict.outcome for row in pool).as_dict(),
+        out[name] = {**Tally.of(row.outcome for row in pool).as_dict(),
                      "by_level": _by_level(groups[name])}
     return out

@@ -10,7 +10,7 @@ them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +23,20 @@ from sweeps.effects import (
     Case,
     Difference,
     Draws,
-    between,
-    difference,
-    effect,
+    Rate,
+    case_and_trial,
+    conversation_and_trial,
+    differences,
+    effects,
+    paired,
     pool,
-    rate,
+    rates,
+    sides,
     trials_of,
 )
 from sweeps.intervals import wilson
 from sweeps.paired import ALPHA, POWER, holm, pass_hat_k, trial_variance, upper_bound_of_zero
+from verifiers.verdict import Outcome
 
 MATCHED_ROLES = ("R1", "R2", "R3")
 """Roles that share audio (design page: C1 and C4, instances 1 to 4)."""
@@ -56,7 +61,9 @@ def compare(systems: Sequence[System], *, draws_n: int = DRAWS, seed: int = SEED
     out = {
         "alpha": ALPHA, "power": POWER, "draws": draws_n, "seed": seed,
         "systems": {s.name: _system(s, draws) for s in systems},
-        "pairs": _pairs(systems, draws)}
+        "common": _common(systems),
+        "pairs": pairs(systems, draws),
+        "flips": [*_flips_by_effect(systems), *_flips_by_system(systems)]}
     _adjust_effects(systems, out)
     return out
 
@@ -68,25 +75,36 @@ def _system(system: System, draws: Draws) -> dict[str, Any]:
     most = max((n for _, n in trials_of(cases)), default=0)
     return {
         "floor": system.floor, "notes": list(system.notes),
-        "cases": len(cases), "streams": len({c.stream for c in cases}), "trials": most,
-        "ias": {name: {level: _rate(found, draws) for level in LEVELS
-                       if (found := [c for c in pool(cases, name) if c.level == level])}
+        "cases": len(cases), "verdicts": sum(c.passed is not None for c in cases),
+        "unscored": sum(c.outcome is Outcome.UNSCORED for c in cases),
+        "unsupported": sum(c.outcome is Outcome.UNSUPPORTED for c in cases),
+        "levels": [level for level in LEVELS if any(c.level == level for c in cases)],
+        "streams": len({c.stream for c in cases}), "trials": most,
+        "ias": {name: _rates({level: found for level in LEVELS
+                              if (found := [c for c in pool(cases, name) if c.level == level])},
+                             draws)
                 for name in POOLS},
         "by_action": _grouped(pooled, lambda c: str(c.action), draws),
         "by_role": _grouped(pooled, lambda c: c.role, draws),
         "by_probe": _grouped(pooled, lambda c: c.probe, draws),
-        "effects": {name: {e: effect_entry(effect(pool(cases, name), e, draws)) for e in EFFECTS}
-                    for name in POOLS},
-        "effects_by_role": {
-            role: {e: effect_entry(effect(found, e, draws)) for e in EFFECTS}
-            for role, found in _groups(cases, lambda c: c.role)},
+        "effects": {name: _effects(pool(cases, name), draws) for name in POOLS},
+        "effects_by_role": {role: _effects(found, draws)
+                            for role, found in _groups(cases, lambda c: c.role).items()},
         "matched_audio": _matched(cases, draws),
         "repeated": None if most < 2 else _repeated(trials, most),
     }
 
 
-def _rate(cases: Sequence[Case], draws: Draws) -> dict[str, Any]:
-    found = rate(cases, draws)
+def _rates(pools: Mapping[str, Sequence[Case]], draws: Draws) -> dict[str, Any]:
+    return {name: _rate(found)
+            for name, found in zip(pools, rates(pools.values(), draws), strict=True)}
+
+
+def _effects(cases: Sequence[Case], draws: Draws) -> dict[str, Any]:
+    return {name: effect_entry(found) for name, found in effects(cases, draws).items()}
+
+
+def _rate(found: Rate) -> dict[str, Any]:
     return {"n": found.n, "passed": found.passed, "unscored": found.unscored,
             "unsupported": found.unsupported,
             "rate": found.passed / found.n if found.n else None,
@@ -105,13 +123,13 @@ def effect_entry(found: Difference) -> dict[str, Any]:
             "verdict": found.verdict(None)}
 
 
-def _groups(cases: Iterable[Case], key: Callable[[Case], str]) -> list[tuple[str, list[Case]]]:
+def _groups(cases: Iterable[Case], key: Callable[[Case], str]) -> dict[str, list[Case]]:
     ordered = sorted(cases, key=key)
-    return [(name, list(found)) for name, found in itertools.groupby(ordered, key)]
+    return {name: list(found) for name, found in itertools.groupby(ordered, key)}
 
 
 def _grouped(cases: Iterable[Case], key: Callable[[Case], str], draws: Draws) -> dict[str, Any]:
-    return {name: _rate(found, draws) for name, found in _groups(cases, key)}
+    return _rates(_groups(cases, key), draws)
 
 
 def _matched(cases: Sequence[Case], draws: Draws) -> dict[str, Any] | None:
@@ -121,18 +139,19 @@ def _matched(cases: Sequence[Case], draws: Draws) -> dict[str, Any] | None:
     for case in cases:
         if case.role in MATCHED_ROLES and case.level != NEVER_POOLED:
             roles.setdefault(case.stream, set()).add(case.role)
-    shared = {stream for stream, found in roles.items() if len(found) != 1}
+    shared = {stream for stream, heard in roles.items() if len(heard) != 1}
     kept = [c for c in cases if c.stream in shared and c.role in MATCHED_ROLES
             and c.level != NEVER_POOLED]
     if not kept:
         return None
-    by_role = dict(_groups(kept, lambda c: c.role))
+    by_role = _groups(kept, lambda c: c.role)
+    pairs = list(itertools.combinations(by_role, 2))
+    found = differences([(by_role[a], by_role[b]) for a, b in pairs], _without_role, draws)
     return {
         "streams": len(shared),
-        "by_role": {role: _rate(found, draws) for role, found in by_role.items()},
-        "pairs": {f"{a}-{b}": effect_entry(difference(
-            by_role[a], by_role[b], _without_role, draws))
-            for a, b in itertools.combinations(by_role, 2)}}
+        "by_role": _rates(by_role, draws),
+        "pairs": {f"{a}-{b}": effect_entry(each)
+                  for (a, b), each in zip(pairs, found, strict=True)}}
 
 
 def _without_role(case: Case) -> tuple[str, str, str, int]:
@@ -150,24 +169,70 @@ def _repeated(trials: Sequence[tuple[int, int]], most: int) -> dict[str, Any]:
         "pass_hat": {str(k): pass_hat_k(trials, k) for k in range(1, most + 1)}}
 
 
-def _pairs(systems: Sequence[System], draws: Draws) -> list[dict[str, Any]]:
+def pairs(systems: Sequence[System], draws: Draws) -> list[dict[str, Any]]:
     """Each pair of systems under test, at each level, in both pools."""
     out: list[dict[str, Any]] = []
-    tested = [s for s in systems if not s.floor]
     for name in POOLS:
-        family: list[dict[str, Any]] = []
-        for a, b in itertools.combinations(tested, 2):
+        named: list[dict[str, Any]] = []
+        both: list[tuple[list[Case], list[Case]]] = []
+        for a, b in _tested(systems):
             ones, others = pool(a.cases, name), pool(b.cases, name)
             for level in LEVELS:
                 first = [c for c in ones if c.level == level]
                 second = [c for c in others if c.level == level]
                 if level == NEVER_POOLED or not (first or second):
                     continue
-                family.append({"pool": name, "level": level, "first": a.name, "second": b.name,
-                               **effect_entry(between(first, second, draws))})
+                named.append({"pool": name, "level": level, "first": a.name, "second": b.name})
+                both.append((first, second))
+        family = [{**names, **effect_entry(found)} for names, found in zip(
+            named, differences(both, case_and_trial, draws), strict=True)]
         adjust(family)
         out += family
     return out
+
+
+def _tested(systems: Sequence[System]) -> Iterable[tuple[System, System]]:
+    return itertools.combinations([s for s in systems if not s.floor], 2)
+
+
+def _common(systems: Sequence[System]) -> list[dict[str, Any]]:
+    """How many sessions (case and trial) each pair of systems under test holds in common, scored or
+    not, and how many one of them alone."""
+    out = []
+    for a, b in _tested(systems):
+        first, second = ({case_and_trial(c) for c in s.cases} for s in (a, b))
+        out.append({"first": a.name, "second": b.name, "common": len(first & second),
+                    "only_first": len(first - second), "only_second": len(second - first)})
+    return out
+
+
+def _flips_by_effect(systems: Sequence[System]) -> list[dict[str, Any]]:
+    """Every conversation of a system that passed at one level of an effect and failed at the other.
+    """
+    out = []
+    for system in systems:
+        if system.floor:
+            continue
+        for name, (plus, minus) in EFFECTS.items():
+            pairs = paired(*sides(system.cases, name), conversation_and_trial)
+            out += [{"kind": "effect", "system": system.name, "second": None, "name": name,
+                     **_flip(a), "passed": plus if a.passed else minus} for a, _ in pairs.flipped]
+    return out
+
+
+def _flips_by_system(systems: Sequence[System]) -> list[dict[str, Any]]:
+    """Every case that one system of a pair passed and the other failed, but on L4a."""
+    out = []
+    for a, b in _tested(systems):
+        first, second = ([c for c in s.cases if c.level != NEVER_POOLED] for s in (a, b))
+        out += [{"kind": "pair", "system": a.name, "second": b.name, "name": one.level,
+                 **_flip(one), "passed": a.name if one.passed else b.name}
+                for one, _ in paired(first, second, case_and_trial).flipped]
+    return out
+
+
+def _flip(case: Case) -> dict[str, Any]:
+    return {"conversation": case.conversation, "trial": case.trial, "action": str(case.action)}
 
 
 def _adjust_effects(systems: Sequence[System], document: dict[str, Any]) -> None:

@@ -78,9 +78,10 @@ def rank_stability(systems: Sequence[str], values: Sequence[Sequence[Fraction | 
         return RankStability(names, len(values), (), None, None, None, None, None, None, None,
                              None, f"{few}; {reason}" if reason else few)
     rows = [[value for i in kept if (value := row[i]) is not None] for row in values]
-    row_ranks = [ranks(row) for row in rows]
+    row_ranks = [ranks(_whole(row)) for row in rows]
     default_ranks = row_ranks[default_index]
-    tau = tuple(kendall_tau_b(default_ranks, found) for found in row_ranks)
+    tau_of = {found: kendall_tau_b(default_ranks, found) for found in set(row_ranks)}
+    tau = tuple(tau_of[found] for found in row_ranks)
     known = [value for value in tau if value is not None]
     if len(known) < len(tau):
         tied = f"tau undefined in {len(tau) - len(known)} settings where all gaps are equal"
@@ -101,6 +102,12 @@ def rank_stability(systems: Sequence[str], values: Sequence[Sequence[Fraction | 
         tau_sd=statistics.pstdev(known) if known else None,
         largest_unchanged=unchanged(1), two_largest_unchanged=unchanged(2),
         order_unchanged=unchanged(len(kept)), reason=reason)
+
+
+def _whole(row: Sequence[Fraction]) -> list[int]:
+    """The same order in whole numbers, which are compared many times faster."""
+    common = math.lcm(*(value.denominator for value in row))
+    return [value.numerator * (common // value.denominator) for value in row]
 
 
 def _sign(value: Fraction | float) -> int:

@@ -1,10 +1,10 @@
 """Systems over many settings: scores, Entailment Gaps, their ranking, and what flips.
 
-`sweep` goes over the threshold grid, from one table a system. `sweep_settings` goes over any other
-settings that were measured anew (VAD threshold, minimum silence, merge gap): one table a setting.
+`sweep` goes over the threshold grid, from one table a system. `sweep_settings` goes over settings
+under which the recordings were measured anew (those of the detector), from verdicts.
 
 Figures are given on `core` (four actions) and on `all` (nine); see `sweeps.aggregate`. On core
-only 15 of the 180 configurations differ (`n_distinct`), each counted 12 times.
+only 15 of the 180 configurations are distinct (`n_distinct`), each counted 12 times.
 """
 
 from __future__ import annotations
@@ -19,14 +19,23 @@ import numpy as np
 from audio.errors import InputError
 from sweeps.aggregate import LEVELS
 from sweeps.ranking import RankStability, rank_stability
-from sweeps.table import Bools, Ints, MeasurementTable
-from sweeps.threshold_grid import AXES, Grid, VerdictMatrix, decide_grid
+from sweeps.table import Bools, Ints, MeasurementTable, Strings
+from sweeps.threshold_grid import Grid, VerdictMatrix, decide_grid
 from verifiers.scene import CORE_ACTIONS, Action
-from verifiers.thresholds import DEFAULTS, Thresholds
 
 POOLS: dict[str, tuple[Action, ...]] = {"core": CORE_ACTIONS, "all": tuple(Action)}
 GAP_LEVELS = ("L1", "L2")
 """The Entailment Gap is IAS(L1) - IAS(L2) (DSB-IFEval, table 5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """What verdicts belong to; every column is `(n,)`."""
+
+    case_ids: Strings
+    trials: Ints
+    levels: Strings
+    actions: Strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,10 @@ class SystemSweep:
         first, second = (self.counts[pool].get(level) for level in GAP_LEVELS)
         if first is None or second is None:
             return None
-        a, b = first.rate(config), second.rate(config)
-        return None if a is None or b is None else a - b
+        n, m = int(first.n[config]), int(second.n[config])
+        if n == 0 or m == 0:
+            return None
+        return Fraction(int(first.passed[config]) * m - int(second.passed[config]) * n, n * m)
 
     def as_dict(self, default: int) -> dict[str, Any]:
         """Rates as fractions of 1, one value a setting where it is a list."""
@@ -142,29 +153,22 @@ def sweep(systems: Mapping[str, MeasurementTable], grid: Grid | None = None) -> 
     return SweepResult(grid, found, _stability(found, len(grid.configs), default))
 
 
-def sweep_settings(systems: Mapping[str, Sequence[MeasurementTable]], settings: Sequence[str],
-                   default_index: int, thresholds: Thresholds = DEFAULTS) -> SettingsResult:
-    """Judge every system under every setting by one set of thresholds.
+def sweep_settings(systems: Mapping[str, tuple[Cases, VerdictMatrix]], settings: Sequence[str],
+                   default_index: int) -> SettingsResult:
+    """The same from verdicts: each system brings its cases and one row of verdicts a setting.
 
-    Each system brings one table a setting, with the same cases in the same order.
-    Raises `InputError` when tables are missing or their cases differ.
+    Raises `InputError` when there is nothing, or verdicts and settings do not fit.
     """
     if not systems or not settings:
         raise InputError.expected("at least one system and one setting",
                                   got=f"{len(systems)} and {len(settings)}", where="sweep")
-    grid = Grid(tuple((name, (getattr(thresholds, name),)) for name, _ in AXES), thresholds)
     found = {}
-    for name, tables in systems.items():
-        if len(tables) != len(settings):
-            raise InputError.expected(f"{len(settings)} tables", got=len(tables), where=name)
-        keys = [(t.case_ids.tolist(), t.trials.tolist()) for t in tables]
-        if any(key != keys[default_index] for key in keys):
-            raise InputError.expected("the same cases under every setting",
-                                      got="different ones", where=name)
-        parts = [decide_grid(table, grid) for table in tables]
-        verdicts = VerdictMatrix(np.concatenate([part.passed for part in parts]),
-                                 np.concatenate([part.unscored for part in parts]))
-        found[name] = _system(tables[default_index], verdicts, default_index)
+    for name, (cases, verdicts) in systems.items():
+        shape = (len(settings), len(cases.case_ids))
+        if verdicts.passed.shape != shape or verdicts.unscored.shape != shape:
+            raise InputError.expected(f"verdicts of shape {shape}", got=verdicts.passed.shape,
+                                      where=name)
+        found[name] = _system(cases, verdicts, default_index)
     return SettingsResult(tuple(settings), default_index, found,
                           _stability(found, len(settings), default_index))
 
@@ -189,7 +193,8 @@ def _ranking_dict(stability: Mapping[str, RankStability]) -> dict[str, Any]:
     return out
 
 
-def _flips(table: MeasurementTable, verdicts: VerdictMatrix, default: int) -> tuple[Flip, ...]:
+def _flips(table: Cases | MeasurementTable, verdicts: VerdictMatrix, default: int
+           ) -> tuple[Flip, ...]:
     codes = verdicts.codes
     differs = codes != codes[default]
     return tuple(
@@ -204,7 +209,8 @@ def _flip_rates(verdicts: VerdictMatrix, default: int) -> tuple[float, ...]:
     return tuple((codes != codes[default]).mean(axis=1).tolist())
 
 
-def _system(table: MeasurementTable, verdicts: VerdictMatrix, default: int) -> SystemSweep:
+def _system(table: Cases | MeasurementTable, verdicts: VerdictMatrix, default: int
+            ) -> SystemSweep:
     counts: dict[str, dict[str, LevelCounts]] = {}
     present = set(table.levels.tolist())
     levels = [level for level in LEVELS if level in present] + sorted(present - set(LEVELS))
@@ -212,8 +218,9 @@ def _system(table: MeasurementTable, verdicts: VerdictMatrix, default: int) -> S
         in_pool = np.isin(table.actions, [str(action) for action in actions])
         counts[pool] = {level: _count(verdicts, in_pool & (table.levels == level))
                         for level in levels if bool((in_pool & (table.levels == level)).any())}
-    rates = _flip_rates(verdicts, default) if len(table) else ()
-    return SystemSweep(counts, _flips(table, verdicts, default), rates, len(table))
+    n_cases = len(table.case_ids)
+    rates = _flip_rates(verdicts, default) if n_cases else ()
+    return SystemSweep(counts, _flips(table, verdicts, default), rates, n_cases)
 
 
 def _count(verdicts: VerdictMatrix, cases: Bools) -> LevelCounts:

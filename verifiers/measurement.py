@@ -111,9 +111,10 @@ class Readback:
 class Measurement:
     """One case under one VAD setting and one playout.
 
-    `readback` is `None` when there is no target or no transcript. `user_offset_ns` is relative
-    to `w0`; `onset_after_user_offset_ns` is the first model onset at or after it within the
-    window, counted from it. `model_speaks` is proof of life: any model speech in the session.
+    `readback` is `None` when there is no target or no transcript, and where it spoke and no word of
+    that ever came. `user_offset_ns` is relative to `w0`; `onset_after_user_offset_ns` is the first
+    model onset at or after it within the window, counted from it. `model_speaks` is proof of life:
+    any model speech in the session.
     """
 
     scored: WindowReading
@@ -205,7 +206,10 @@ def _readback(scene: Scene) -> tuple[Readback | None, bool]:
     if not target_tokens or scene.transcript is None:
         return None, bool(target_tokens)
     since = scene.window.start_ns if scene.readback_from_ns is None else scene.readback_from_ns
-    said = " ".join(piece.text for piece in scene.transcript if piece.start_ns >= since)
+    words = [piece.text for piece in scene.transcript if piece.start_ns >= since]
+    if not words and _speaks_from(scene.model.intersect(scene.wordless), since):
+        return None, True  # what it said nobody knows
+    said = " ".join(words)
     ordered_target = readback_text.ordered_tokens(target)
     return Readback(
         target_n=len(target_tokens),

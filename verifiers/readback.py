@@ -7,7 +7,8 @@ words heard from `readback_from` on count. The normaliser is `verifiers.readback
 Decided early: more words can only add coverage, so a pass stands; a fail needs the whole
 recording. Without a target, or without a transcript, the case is unscored: a system that gives no
 text may have read back perfectly. That holds for a silent one too, or such systems would be
-scored on their failures alone.
+scored on their failures alone; and where a system that gives text spoke and not one word of it
+came.
 Deviations and bias: a transcript without any detected model speech does not pass (the contract
 counts only what was heard; flag `transcript_without_speech`). "Before proceeding" (table 13) is
 not asked, as in C.5. Order is not asked; `coverage_ordered` is stored beside. Chance hits of
@@ -28,8 +29,9 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
         return Verdict(Outcome.UNSCORED, "the case has no target text", unit="ratio",
                        limit=limits.min_coverage)
     if found is None:
-        return Verdict(Outcome.UNSCORED, "the system gives no transcript", unit="ratio",
-                       limit=limits.min_coverage)
+        return Verdict(Outcome.UNSCORED, "the model spoke, and its words never came"
+                       if measurement.transcript_given else "the system gives no transcript",
+                       unit="ratio", limit=limits.min_coverage)
     if found.coverage >= limits.min_coverage and found.heard:
         outcome = Outcome.PASS
     else:

@@ -73,7 +73,8 @@ class Scene:
 
     `model` and `user` are merged speech spans in nanoseconds. `recorded_ns` is where the
     recording ends. `transcript` is `None` when the system gives none, and empty when it said
-    nothing. `readback_from_ns` is the moment from which words count as a read-back.
+    nothing; `wordless` is where audio was heard whose words never came. `readback_from_ns` is the
+    moment from which words count as a read-back.
     `user_offset_ns` is the end of the user's scored turn; `alternates` names further windows
     that are reported beside the scored one (`during_turn2`, `interrupt_reading`, ...).
     `forced` is a barge-in that was injected without a model onset. `merge_gap_ns` is the gap
@@ -89,6 +90,7 @@ class Scene:
     params: CaseParams = field(default_factory=CaseParams)
     target_text: str | None = None
     transcript: tuple[TimedText, ...] | None = None
+    wordless: Spans = Spans()  # noqa: RUF009 - immutable
     readback_from_ns: int | None = None
     user_offset_ns: int | None = None
     alternates: tuple[tuple[str, Window], ...] = ()

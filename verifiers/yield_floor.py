@@ -35,13 +35,14 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     """Judge one case; reads `max_latency_ns`."""
     reading, limit = measurement.scored, limits.max_latency_ns
     offset = reading.first_offset_ns
-    if offset is None:
-        found = f"the model neither spoke nor stopped after the barge-in " \
-                f"(latency at most {text_s(limit)})"
+    if offset is None:  # without one no span held the floor either
+        found = (f"the model held no floor at the barge-in, and neither spoke nor stopped after it "
+                 f"(latency at most {text_s(limit)})")
     else:
         verb = "still spoke" if reading.first_offset_cut else "stopped"
-        found = (f"the model {verb} {text_s(offset, limit)} after the barge-in "
-                 f"(latency at most {text_s(limit, offset)})")
+        moment = (f"{verb} {text_s(offset, limit)} after the barge-in" if reading.held_at_w0 else
+                  f"held no floor at the barge-in; it {verb} {text_s(offset, limit)} after it")
+        found = f"the model {moment} (latency at most {text_s(limit, offset)})"
     return verdict(stopped_within(reading, limit), {
         Outcome.PASS: found,
         Outcome.FAIL: found,
