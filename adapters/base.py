@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from audio.buffers import Float32
 
@@ -189,6 +189,42 @@ class Session(Protocol):
 
         Only oracle agents listen; every other session ignores it.
         """
+        ...
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A session that owes answers when the schedule is over, and must be waited for."""
+
+    async def settle(self) -> None: ...
+
+
+@runtime_checkable
+class SlowToOpen(Protocol):
+    """An adapter whose sessions may take long to begin: a model is loaded."""
+
+    @property
+    def opening_s(self) -> float: ...
+
+
+@runtime_checkable
+class Cautioned(Protocol):
+    """An adapter whose name, version and settings may not tell all of what is run."""
+
+    @property
+    def caution(self) -> str | None:
+        """What they do not tell, in one line."""
+        ...
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A session whose system has said what it is, beyond what its settings name: which weights a
+    local model has really loaded. All sessions of a run must say the same."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Plain JSON, the same in every session of the same system."""
         ...
 
 

@@ -65,5 +65,5 @@ GPT_LIVE = Hosted(
     name="gpt_live", summary="OpenAI GPT-Live over a WebSocket", revision="gpt-live.1",
     key=KEY, capabilities=_capabilities, settings=SETTINGS,
     path=lambda _: "/live/sessions", wire=_wire,
-    at_a_time=AtATime(25, "the vendor's documentation: 25 to 500 by tier, one count for each "
-                      "model")).spec()
+    at_a_time=AtATime(25, "the vendor's documentation: 25 to 500 by tier, each model by itself",
+                      ("gpt-live-1", "gpt-live-1.1"))).spec()

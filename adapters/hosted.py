@@ -72,13 +72,17 @@ class Hosted:
     """Raises `InputError` for settings that cannot be, from settings and the adapter's name."""
     at_a_time: AtATime | None = None
     """As of `AdapterSpec`."""
+    unverified: str | None = None
+    """As of `AdapterSpec`."""
+    of_files: Callable[[Settings], str] | None = None
+    """What of the files that settings name counts to the version: a hash, or nothing."""
 
     def spec(self) -> AdapterSpec:
         """The declaration, with capabilities as of the default settings."""
         return AdapterSpec(self.name, self.summary,
                            self.capabilities({s.name: s.default for s in self.settings}),
                            lambda settings: HostedAdapter(self, settings), self.settings,
-                           self.key.missing, self.at_a_time)
+                           self.key.missing, self.at_a_time, self.unverified)
 
     def session_wire(self, settings: Settings, config: SessionConfig) -> Wire:
         """The protocol of one session."""
@@ -117,7 +121,9 @@ class HostedAdapter:
 
     @property
     def version(self) -> str:
-        return f"{package_version()}+{self._hosted.revision}"
+        files = self._hosted.of_files
+        return (f"{package_version()}+{self._hosted.revision}"
+                f"{'' if files is None else files(self._settings)}")
 
     @property
     def capabilities(self) -> Capabilities:

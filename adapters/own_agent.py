@@ -28,6 +28,11 @@ FULL_DUPLEX = Setting("full_duplex", "bool", True,
                       "need it as architecture_constrained")
 """Nobody but its maker knows it. Ours: an agent that is tested for turn-taking claims it."""
 
+SERVICE_ERRORS = Setting("service_errors", "str", "end",
+                         "an error of the agent's services that is not fatal: end the session "
+                         "unscored, or log it", choices=("end", "log"))
+"""Of agents that speak RTVI."""
+
 
 def address_settings(default: str, *, secure: str = "wss", plain: str = "ws",
                      ) -> tuple[Setting, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adapters.base import Capabilities, SessionConfig
 from adapters.hosted import Settings
-from adapters.own_agent import own_agent
+from adapters.own_agent import SERVICE_ERRORS, own_agent
 from adapters.spec import Setting
 from audio.errors import InputError
 
@@ -37,8 +37,7 @@ SETTINGS = (
     Setting("transcript", "str", "auto", "what tells the words: bot-output (protocol 2) or "
             "bot-tts-text (1), text frames, or nothing",
             choices=("auto", "bot_output", "bot_tts_text", "text_frame", "none")),
-    Setting("service_errors", "str", "end", "an error of the agent's services that is not fatal: "
-            "end the session unscored, or log it", choices=("end", "log")),
+    SERVICE_ERRORS,
 )
 
 

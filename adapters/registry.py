@@ -35,6 +35,15 @@ _WHERE: dict[str, str] = {
     "twilio": "adapters.twilio:TWILIO",
     "raw_pcm": "adapters.raw_pcm:RAW_PCM",
     "webrtc": "adapters.webrtc:WEBRTC",
+    "vllm_omni": "adapters.vllm_omni:VLLM_OMNI",
+    "moshi": "adapters.local_models:MOSHI",
+    "personaplex": "adapters.local_models:PERSONAPLEX",
+    "minicpm_o": "adapters.local_models:MINICPM_O",
+    "venus": "adapters.local_models:VENUS",
+    "fun_audio_chat": "adapters.local_models:FUN_AUDIO_CHAT",
+    "nemotron_voicechat": "adapters.local_models:NEMOTRON_VOICECHAT",
+    "f_actor": "adapters.local_models:F_ACTOR",
+    "worker": "adapters.worker:WORKER",
     "peer": "adapters.known_peer.adapter:PEER",
 }
 """Name to `module:attribute` of its `AdapterSpec`."""
@@ -50,6 +59,7 @@ class Description:
     settings: tuple[Setting, ...]
     available: bool
     missing: str | None
+    unverified: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -61,13 +71,19 @@ def names() -> tuple[str, ...]:
     return tuple(_WHERE)
 
 
+def canonical(name: str) -> str:
+    """The name of an adapter as it is listed; `long-endpoint` is another spelling of
+    `long_endpoint`. Raises `InputError` for an unknown name."""
+    listed = name.replace("-", "_")
+    if listed not in _WHERE:
+        raise InputError(f"--adapter {name}: no such adapter{did_you_mean(name, _WHERE)} "
+                         f"(known: {', '.join(_WHERE)})")
+    return listed
+
+
 def spec(name: str) -> AdapterSpec:
     """The declaration of one adapter. Raises `InputError` for an unknown name."""
-    where = _WHERE.get(name.replace("-", "_"))
-    if where is None:
-        raise InputError(f"--adapter {name}: no such adapter{did_you_mean(name, _WHERE)}; "
-                         f"known: {', '.join(_WHERE)}")
-    module, _, attribute = where.partition(":")
+    module, _, attribute = _WHERE[canonical(name)].partition(":")
     found = getattr(importlib.import_module(module), attribute)
     assert isinstance(found, AdapterSpec)
     return found
@@ -80,7 +96,8 @@ def describe() -> tuple[Description, ...]:
         adapter = spec(name)
         missing = adapter.missing()
         found.append(Description(name, adapter.summary, adapter.capabilities, adapter.settings,
-                                 available=missing is None, missing=missing))
+                                 available=missing is None, missing=missing,
+                                 unverified=adapter.unverified))
     return tuple(found)
 
 

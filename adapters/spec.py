@@ -43,7 +43,7 @@ class Setting:
         if self.kind == "bool":
             return "true or false"
         if self.kind == "str":
-            return "text"
+            return "text in UTF-8"
         noun = "a whole number" if self.kind == "int" else "a number"
         if self.minimum is not None and self.maximum is not None:
             return f"{noun} from {self.minimum:g} to {self.maximum:g}"
@@ -62,7 +62,9 @@ class Setting:
 
     def _read(self, text: str) -> Value | None:
         if self.kind == "str":
-            return text
+            # Bytes of a command line that are no UTF-8 come as halves of surrogate pairs: neither a
+            # file nor a message holds those.
+            return text if text.encode("utf-8", "ignore").decode() == text else None
         if self.kind == "bool":
             return _BOOLS.get(text.lower())
         try:
@@ -84,10 +86,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class AtATime:
-    """How many sessions a provider lets be open together, and where that is stated."""
+    """How many sessions a provider lets be open together, and where that is stated.
+
+    Of an account of the lowest kind, so that it holds for every account. `models`: for which
+    models, each counted by itself; none named: whatever is set. `fixed`: no account has more.
+    """
 
     sessions: int
     source: str
+    models: tuple[str, ...] = ()
+    fixed: bool = False
 
 
 def package_version(distribution: str = "duplexrig") -> str:
@@ -117,7 +125,17 @@ class AdapterSpec:
     settings: tuple[Setting, ...] = ()
     missing: Callable[[], str | None] = _nothing_missing
     at_a_time: AtATime | None = None
-    """`None`: nobody states it. What is stated is a hint: accounts differ."""
+    """`None`: nobody states it."""
+    unverified: str | None = None
+    """What of it nobody could run, and why; `None`: all of it has run."""
+    own_process: bool = False
+    """Each session at a time has a process and a model of its own: no more than are asked for."""
+
+    def address(self, settings: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Where the system is by these settings (`base_url`, else `url`), and where by default."""
+        named = "base_url" if "base_url" in settings else "url"
+        default = next((s.default for s in self.settings if s.name == named), None)
+        return settings.get(named), default
 
     def effective(self, given: Mapping[str, str]) -> dict[str, Any]:
         """Defaults overlaid with what was given as text.

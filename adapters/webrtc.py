@@ -14,7 +14,7 @@ from typing import Any
 
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.hosted import Settings
-from adapters.own_agent import FULL_DUPLEX, KEY, address, address_settings
+from adapters.own_agent import FULL_DUPLEX, KEY, SERVICE_ERRORS, address, address_settings
 from adapters.peer import Peer
 from adapters.spec import AdapterSpec, Setting, package_version
 from audio.errors import InputError
@@ -37,6 +37,7 @@ SETTINGS = (
     Setting("data_channel", "bool", True, "whether to offer a data channel, for RTVI messages"),
     Setting("words", "str", "bot-output", "RTVI messages that are the agent's transcript",
             choices=WORDS),
+    SERVICE_ERRORS,
     Setting("prompt_key", "str", "", "field of the offer's requestData in which the system prompt "
             "is sent; empty: it is not sent"),
     Setting("trickle", "bool", False, "send our addresses by PATCH after the answer"),
@@ -132,7 +133,8 @@ class WebRtcAdapter:
             ice_servers=self._ice_servers, ice_user=user, ice_password=password,
             request_data={prompt: config.system_prompt} if prompt else None,
             **{name: settings[name] for name in (
-                "data_channel", "words", "trickle", "jitter_ms", "bitrate_bps", "lost_after_s")}),
+                "data_channel", "words", "service_errors", "trickle", "jitter_ms", "bitrate_bps",
+                "lost_after_s")}),
             clock)
 
 

@@ -27,7 +27,7 @@ from adapters.webrtc_connection import (
 from adapters.wire import webrtc_signalling as signalling
 from adapters.wire.payload import PayloadError, excerpt
 from adapters.wire.rtp_audio import Packet, RtpAudio
-from adapters.wire.rtvi import Rtvi, Words, client_ready
+from adapters.wire.rtvi import Rtvi, ServiceErrors, Words, client_ready
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
 
@@ -52,6 +52,7 @@ class Options:
     ice_password: str | None = field(repr=False, default=None)
     data_channel: bool = True
     words: Words = "bot-output"
+    service_errors: ServiceErrors = "end"
     trickle: bool = False
     jitter_ms: int = 40
     bitrate_bps: int = 64_000
@@ -66,7 +67,7 @@ class WebRtcSession:
         self._clock = clock
         self._redact = redact
         self._audio = RtpAudio(OpusDecoder(), jitter_ms=options.jitter_ms)
-        self._rtvi = Rtvi(options.words)
+        self._rtvi = Rtvi(options.words, options.service_errors)
         self._encoder = OpusEncoder(options.bitrate_bps)
         self._incoming: deque[AgentEvent] = deque()
         self._news = asyncio.Event()
@@ -160,7 +161,7 @@ class WebRtcSession:
                       f"{MAX_MESSAGE_CHARS}")
             return
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
-        self._tell(*self._rtvi.receive(data, t_ns, self._audio_n))
+        self._tell(*self._rtvi.message(data, t_ns, self._audio_n))
 
     def _on_open(self) -> None:
         self.connection.say(client_ready("duplexrig"))

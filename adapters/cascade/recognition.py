@@ -35,6 +35,8 @@ DIGITS = ("zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "
 GRAMMAR = f"#JSGF V1.0; grammar digits; public <all> = <digit>+; <digit> = {' | '.join(DIGITS)};"
 MAX_ACTIVE = 3000
 """States the free search may keep a frame. A third faster than without, same words (docs)."""
+FRAMES_PER_S = 100
+"""The decoder's: frames of 10 ms."""
 WEAK_NATS = -0.7
 """Per frame of 10 ms: how far a digit without a seed of its own may lie below free recognition."""
 SHORT_FRAMES = 12
@@ -89,21 +91,37 @@ class Recogniser:
 
         Raises `RecognitionError`; the next call begins with fresh decoders.
         """
+        x16k = resample(pcm16_to_float(pcm), SESSION_RATE_HZ, ANALYSIS_RATE_HZ)
+        return tuple(word for word, _, _ in self.timed_words(x16k))
+
+    def timed_words(self, x16k: Float32) -> tuple[tuple[str, float, float], ...]:
+        """Each word of float32 `(n,)` at 16 kHz with its start and end, seconds.
+
+        Raises as `words`.
+        """
         if self._free is None:
             self.load()
-        x16k = resample(pcm16_to_float(pcm), SESSION_RATE_HZ, ANALYSIS_RATE_HZ)
         speech = np.flatnonzero(frame_probabilities(x16k) >= SPEECH_PROBABILITY)
         if not speech.size:
             return ()
-        data = float_to_pcm16(_cut(x16k, int(speech[0]), int(speech[-1]) + 1)).tobytes()
+        first = int(speech[0])
+        data = float_to_pcm16(_cut(x16k, first, int(speech[-1]) + 1)).tobytes()
+        before_s = first * FRAME_N / ANALYSIS_RATE_HZ - AROUND_S
         try:
-            return merge(_decode(self._free, data), _decode(self._digits, data))
+            found = merged(_decode(self._free, data), _decode(self._digits, data))
+            return tuple((s.word, before_s + s.start / FRAMES_PER_S,
+                          before_s + s.end / FRAMES_PER_S) for s in found)
         except RuntimeError as error:
             self._free = self._digits = None
             raise RecognitionError(f"pocketsphinx: {error}") from error
 
 
 def merge(free: Sequence[Segment], digits: Sequence[Segment]) -> tuple[str, ...]:
+    """The words of `merged`."""
+    return tuple(segment.word for segment in merged(free, digits))
+
+
+def merged(free: Sequence[Segment], digits: Sequence[Segment]) -> list[Segment]:
     """The words of free recognition with the believed digits in their places.
 
     Both passes come whole, silence and noise included: their scores count, they are no words.
@@ -113,8 +131,9 @@ def merge(free: Sequence[Segment], digits: Sequence[Segment]) -> tuple[str, ...]
     kept = [f for f in free if _WORD.fullmatch(f.word)
             and sum(_overlap(f, d) for d in believed) <= 0.5 * (f.end - f.start)]
     # At the same place a digit goes first: it was heard within the longer word.
-    order = sorted([(d.start, 0, d.word) for d in believed] + [(f.start, 1, f.word) for f in kept])
-    return tuple(word for _, _, word in order)
+    order = sorted([(d.start, 0, d.word, d) for d in believed]
+                   + [(f.start, 1, f.word, f) for f in kept], key=lambda item: item[:3])
+    return [segment for *_, segment in order]
 
 
 def _believed(free: Sequence[Segment], digits: Sequence[Segment]) -> list[bool]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from adapters.base import AgentEvent, Capabilities, Clock, Session, SessionConfig
+from adapters.event_queue import EventQueue
 from adapters.simulated.agent import FRAME_N, Agent
 from adapters.spec import package_version
 from audio.buffers import Float32
@@ -26,9 +25,7 @@ class SimulatedSession:
     def __init__(self, agent: Agent, clock: Clock) -> None:
         self._agent = agent
         self._clock = clock
-        self._pending: deque[AgentEvent] = deque()
-        self._news = asyncio.Event()
-        self._closed = False
+        self._queue = EventQueue()
 
     async def send(self, frame: Float32) -> None:
         """Deliver 20 ms of user audio, float32 `(480,)`, and let the agent take its step.
@@ -38,34 +35,25 @@ class SimulatedSession:
         """
         if frame.shape != (FRAME_N,):
             raise ValueError(f"send: expected a frame of shape ({FRAME_N},), got {frame.shape}")
-        if self._closed:
+        if self._queue.closed:
             raise InfrastructureError("send: the session is closed")
-        self._pending.extend(self._agent.step(frame, self._clock.now_ns()))
-        if len(self._pending) > MAX_PENDING:
-            raise InfrastructureError(f"session: {len(self._pending)} events wait unread, "
+        self._queue.put(self._agent.step(frame, self._clock.now_ns()))
+        if len(self._queue) > MAX_PENDING:
+            raise InfrastructureError(f"session: {len(self._queue)} events wait unread, "
                                       f"expected at most {MAX_PENDING}")
-        if self._pending:
-            self._news.set()
 
-    async def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> AsyncIterator[AgentEvent]:
         """Everything the agent does; ends after the last event once the session is closed."""
-        while True:
-            while self._pending:
-                yield self._pending.popleft()
-            if self._closed:
-                return
-            self._news.clear()
-            await self._news.wait()
+        return self._queue.events()
 
     def cue(self, name: str) -> None:
         """Pass a moment of the schedule on to the agent."""
-        if not self._closed:
+        if not self._queue.closed:
             self._agent.cue(name, self._clock.now_ns())
 
     def close(self) -> None:
         """End the session; again and again if you like."""
-        self._closed = True
-        self._news.set()
+        self._queue.close()
 
 
 class SimulatedAdapter:

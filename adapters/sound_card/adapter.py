@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adapters.base import Capabilities, Clock, Session, SessionConfig
 from adapters.own_agent import FULL_DUPLEX
 from adapters.sound_card.devices import Device, listed, missing
-from adapters.spec import AdapterSpec, Setting, package_version
+from adapters.spec import AdapterSpec, AtATime, Setting, package_version
 from audio.errors import InfrastructureError, InputError
 from audio.timebase import FRAMES_PER_S
 
@@ -159,8 +159,8 @@ class SoundCardAdapter:
             max(1, round(s["block_ms"] * s["rate_hz"] / 1000))), self._opener or open_portaudio
 
     async def _correction(self, bridge: Bridge, stream: CardStream, clock: Clock) -> Correction:
-        from adapters.sound_card.calibrate import send_chirp
         from adapters.sound_card.card_clock import reported_round_trip_ms
+        from adapters.sound_card.round_trip import send_chirp
         from adapters.sound_card.session import Correction
 
         s = self._settings
@@ -194,4 +194,5 @@ CAPABILITIES = Capabilities(
 
 SOUND_CARD = AdapterSpec(
     "sound_card", "any agent behind a sound card: a phone, a kiosk, an app, a robot",
-    CAPABILITIES, SoundCardAdapter, SETTINGS, missing)
+    CAPABILITIES, SoundCardAdapter, SETTINGS, missing,
+    AtATime(1, "a sound card carries one conversation", fixed=True))

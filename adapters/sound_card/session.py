@@ -16,6 +16,8 @@ Rules for trouble (ours)
   than `MAX_SHIFT_MS` since the session began, which software devices do not report, is
   infrastructure.
 - No callback for `STALL_S`, or a stream that has ended: infrastructure, the device is gone.
+- A card that has gained or lost more than `MAX_GAINED_MS` against the rig's clock, as the fitted
+  line has it, runs at another rate than it was opened with: infrastructure.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ MAX_HOLE_MS = 5.0
 recorded tracks are held to."""
 CLOCK_LOG_NS = 5 * NS_PER_S
 """How often the fitted clock is logged. Ours."""
+MAX_GAINED_MS = 150
+"""Against the rig, over the callbacks that are remembered. Ours: more than a software device's
+latency wanders (100 ms); a card that takes 44.1 kHz for 48 needs two seconds for it."""
 TIMING_FRAMES = 50
 """Frames whose times at the DAC are logged together: a second. Ours."""
-
-
 MAX_SHIFT_MS = 3.0
 """How far the reference may move: what is left of the 5 ms that recorded tracks are held to when
 the rest is the detector's and the machine's. Ours."""
@@ -79,7 +82,7 @@ class CardSession:
         self._correction = correction
         self._lead_n = lead_n
         self._max_xruns = max_xruns
-        self._seen_n = clean_from_n
+        self._clean_from_n = self._seen_n = clean_from_n
         self._rate_hz = bridge.rate_hz
         self._frame_n = bridge.rate_hz // FRAMES_PER_S
         self._zero_n: int | None = None
@@ -183,6 +186,7 @@ class CardSession:
             found += self._reference(self._zero_n)
             found += self._timing(log, self._zero_n, now_ns)
         if now_ns >= self._clock_due_ns:
+            self._judge_rate([c for c in log if c.first_n >= self._clean_from_n])
             found += self._clock_facts(log, now_ns)
             self._clock_due_ns = now_ns + CLOCK_LOG_NS
         return found
@@ -291,3 +295,14 @@ class CardSession:
                 facts[which] = {**line.facts(), "offset_ns": line.offset_ns - origin_ns,
                                 "user_zero_ms": round(at_zero_ns / NS_PER_MS, 3)}
         return [StateChanged(now_ns, "card_clock", json.dumps(facts))] if len(facts) > 2 else []
+
+    def _judge_rate(self, log: list[Callback]) -> None:
+        """`log`: of the steady stream alone; software devices stumble before."""
+        line = fit(log, self._rate_hz, "adc")
+        if line is None:
+            return
+        longer = line.drift_ppm / 1e6
+        if abs(longer) * (log[-1].rig_ns - log[0].rig_ns) > MAX_GAINED_MS * NS_PER_MS:
+            self._end(f"the sound card exchanges {self._rate_hz / (1 + longer):.0f} samples a "
+                      f"second, expected {self._rate_hz}: all times would be wrong; another --set "
+                      "rate_hz may be its own")

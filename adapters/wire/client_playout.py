@@ -81,10 +81,15 @@ class ClientPlayout:
 
     def flush(self, t_ns: int) -> Cut:
         """Drop what is queued; where the item being heard, or heard last, stood."""
-        item = self.heard_item(t_ns)
+        cut = self.position(t_ns, self.heard_item(t_ns))
+        self._queue.clear()
+        return cut
+
+    def position(self, t_ns: int, item: Item | None) -> Cut:
+        """Where playback of an item stands; nothing is dropped."""
+        self._settle(t_ns)
         played_n = self._played.get(item, 0) + sum(
             c.played_n(t_ns, self._rate_hz) for c in self._queue if c.item == item)
-        self._queue.clear()
         return Cut(item, played_n, self._received.get(item, 0))
 
     def _settle(self, t_ns: int) -> None:

@@ -58,6 +58,8 @@ class EventStream:
 
     logged: ClassVar[frozenset[str]] = frozenset()
     """Known events that change nothing: kept in the log as they are."""
+    permanent_codes: ClassVar[frozenset[str]] = PERMANENT_CODES
+    throttles: ClassVar[frozenset[str]] = THROTTLES
 
     def __init__(self, input_rate_hz: int, output_rate_hz: int) -> None:
         self._frame_n = input_rate_hz // FRAMES_PER_S
@@ -206,12 +208,12 @@ class EventStream:
         message = excerpt(at(event, "error", "message") or "no message", 300)
         told = ": ".join(excerpt(part, 80) for part in (kind, code) if part) or "no type"
         ours = "" if about is None else f" (in answer to {excerpt(about, 40)})"
-        lasting = code in PERMANENT_CODES
+        lasting = code in self.permanent_codes
         reason = f"error event: {told}: {message}{ours}{'; retrying will not help' * lasting}"
         refused = about is not None and about.startswith(("audio_", "session_"))
-        if (not self._ready or refused or code in FATAL_CODES
+        if (not self._ready or refused or lasting or code in FATAL_CODES
                 or kind != "invalid_request_error"):
-            self._fail(t_ns, reason, hopeless=lasting, throttled=code in THROTTLES)
+            self._fail(t_ns, reason, hopeless=lasting, throttled=code in self.throttles)
         else:
             self._note(t_ns, reason)
 

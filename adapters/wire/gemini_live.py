@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Any, Literal, cast
 
 from adapters.base import AudioReceived, Interrupted, ResponseDone, ResponseStarted, TextDelta
@@ -35,6 +37,11 @@ silent and the server to hear it."""
 LATE_WORDS_NS = NS_PER_S
 """Words so soon after a turn are still of that turn. Ours: its audio was recognised by then, and
 the next turn's words come with audio of their own."""
+MAX_PARTS = 1_000
+"""Parts of one message. Ours: real ones have a few, and a message has room for millions, which
+would keep the frames of every session waiting."""
+MAX_NAMED = 20
+"""Unknown fields of one message that are named in the log. Ours."""
 PAUSE_NS = 2 * NS_PER_S
 """Audio so long after all that had come was heard begins another turn, though the server has not
 ended the one before. Ours: longer than a network stalls, shorter than the user takes for a turn."""
@@ -62,7 +69,8 @@ def _by_kind(body: dict[str, Any], name: str, direction: Literal["in", "out"]) -
     out: dict[Unit, float] = {}
     details = field(body, name)
     for part in details[:MAX_KINDS] if isinstance(details, list) else ():
-        kind = _KINDS.get(str(field(part, "modality")))
+        modality = field(part, "modality")
+        kind = _KINDS.get(modality) if isinstance(modality, str) else None
         if kind is not None and not (direction == "out" and kind == "image"):
             unit = cast("Unit", f"{kind}_{direction}_tokens")
             out[unit] = out.get(unit, 0.0) + (number(field(part, "tokenCount")) or 0.0)
@@ -171,8 +179,7 @@ class GeminiWire(EventStream):
         """Take every field of a message: `usageMetadata`, for one, comes beside others."""
         known = {self._names.get(key, key): value for key, value in event.items()
                  if value is not None}
-        for name in sorted(known.keys() - self._handlers.keys() - LOGGED):
-            self._log(t_ns, "unknown_event", excerpt(name, 80))
+        self._name_unknown(t_ns, "", (n for n in known if n not in self._order))
         for name in (name for name in self._order if name in known):
             if not isinstance(known[name], dict):
                 self._note(t_ns, f"{name} skipped: expected an object, got "
@@ -236,9 +243,7 @@ class GeminiWire(EventStream):
     def _content(self, content: dict[str, Any], t_ns: int) -> None:
         """One `serverContent`: what it holds first, since an end may stand beside its last words
         and sounds (Gemini 3 sends them so)."""
-        parts = field(content, "modelTurn", "parts")
-        for part in parts if isinstance(parts, list) else ():
-            self._part(part, t_ns)
+        self._model_turn(field(content, "modelTurn"), t_ns)
         if (said := field(content, "outputTranscription")) is not None:
             self._words_of(said, t_ns)
         for name in CONTENT_LOGGED:
@@ -250,9 +255,13 @@ class GeminiWire(EventStream):
             self._interrupted(t_ns)
         if field(content, "turnComplete") is True:
             self._turn_complete(content, t_ns)
-        for name in content:
-            if name not in _SPELT_CONTENT:
-                self._log(t_ns, "unknown_event", f"serverContent.{excerpt(name, 80)}")
+        self._name_unknown(t_ns, "serverContent.", (n for n in content if n not in _SPELT_CONTENT))
+
+    def _name_unknown(self, t_ns: int, within: str, names: Iterator[str]) -> None:
+        for name in islice(names, MAX_NAMED):
+            self._log(t_ns, "unknown_event", f"{within}{excerpt(name, 80)}")
+        if more := sum(1 for _ in names):
+            self._log(t_ns, "unknown_event", f"and {more} more of this message")
 
     # turns
 
@@ -308,6 +317,19 @@ class GeminiWire(EventStream):
         turn.ended_ns = t_ns
 
     # audio and words
+
+    def _model_turn(self, turn: object, t_ns: int) -> None:
+        """What the model says in one message. Of parts that are none, what was said is lost."""
+        parts = field(turn, "parts")
+        if turn is None or (isinstance(turn, dict) and parts is None):
+            return
+        if not isinstance(parts, list):
+            self._fail(t_ns, f"expected a modelTurn with a list of parts, got {excerpt(turn, 80)}")
+        elif len(parts) > MAX_PARTS:
+            self._fail(t_ns, f"expected a modelTurn of at most {MAX_PARTS} parts, got {len(parts)}")
+        else:
+            for part in parts:
+                self._part(part, t_ns)
 
     def _part(self, part: object, t_ns: int) -> None:
         """One part of a `modelTurn`. Text is no speech: thoughts, or what the model adds to it."""

@@ -87,7 +87,7 @@ def wrong_audio(mime_type: object, rate_hz: int) -> str | None:
     """
     if mime_type is None:
         return None
-    kind, *parameters = str(mime_type)[:200].lower().replace(" ", "").split(";")
+    kind, *parameters = excerpt(mime_type, 200).lower().replace(" ", "").split(";")
     told = dict(p.partition("=")[::2] for p in parameters)
     if kind not in ("audio/pcm", "audio/l16") or told.get("codec", "pcm") != "pcm":
         wrong = "another format"

@@ -3,73 +3,46 @@
 Sources: pipecat-ai 1.14.0 (`serializers/protobuf.py`, `transports/websocket`, RTVI models, observer
 and processor); docs/adapters/pipecat.md lists what is confirmed by what. The transport paces its
 output in real time, says `interruption` whenever the user begins a turn, whether or not it speaks,
-and numbers its frames. Trouble: `event_stream`.
+and numbers its frames. Messages: `rtvi`. Trouble: `event_stream`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from adapters.base import AudioReceived, Interrupted, ResponseDone, ResponseStarted, TextDelta
+from adapters.base import AudioReceived, Interrupted
 from adapters.wire import protobuf_frames as frames
 from adapters.wire.base import Message
 from adapters.wire.client_playout import ClientPlayout
-from adapters.wire.event_stream import EventStream
-from adapters.wire.payload import (
-    PayloadError,
-    at,
-    excerpt,
-    identifier,
-    parse_object,
-    writable,
-)
-from adapters.wire.pipecat_session import (
-    IGNORED,
-    LOGGED,
-    PROMPT_ID,
-    PipecatSettings,
-    bare,
-    spoken_kind,
-)
-from adapters.wire.pipecat_words import Placed, SpokenWords
-from adapters.wire.rtvi import LABEL
+from adapters.wire.payload import PayloadError, at, identifier, parse_object
+from adapters.wire.pipecat_session import PROMPT_ID, PipecatSettings, bare, spoken_kind
+from adapters.wire.rtvi import RtviStream, cause
 from audio.buffers import Float32
 
 _STREAM = "audio"
 
 
-class PipecatWire(EventStream):
+class PipecatWire(RtviStream):
     """One session. `prompt` is the system prompt, empty at level L0."""
 
-    logged = LOGGED
-
     def __init__(self, settings: PipecatSettings, prompt: str) -> None:
-        super().__init__(settings.input_rate_hz, settings.output_rate_hz)
+        super().__init__(
+            settings.input_rate_hz, settings.output_rate_hz,
+            words=settings.transcript.replace("_", "-") if settings.rtvi else "none",
+            service_errors=settings.service_errors)
         self._settings = settings
         self._prompt = prompt
         gate: str = "bot-ready" if settings.rtvi else settings.ready_on
         self._awaited = {gate} - {"open"}
         """What must come before the session may begin."""
         self._ready = not self._awaited
-        self._spoken = SpokenWords()
-        self._words_kind = settings.transcript.replace("_", "-")
         self._playout = ClientPlayout(settings.output_rate_hz)
-        self._response: str | None = None
-        self._responses_n = 0
-        self._interrupted = False
-        """The open response was interrupted."""
         self._cut = False
         """Nothing came since the last interruption: another one has nothing to cut."""
         if settings.rtvi:
-            self._handlers = {
-                "bot-ready": self._bot_ready,
-                "bot-started-speaking": self._bot_started,
-                "bot-stopped-speaking": self._bot_stopped,
-                "bot-interrupted": self._bot_interrupted,
-                "server-response": self._answered,
-                "error-response": self._refused_message,
-                "error": self._reported_error,
-            }
+            self._handlers |= {"bot-ready": self._bot_ready, "server-response": self._answered}
+        else:
+            self._handlers = {}
 
     # what goes out
 
@@ -124,15 +97,6 @@ class PipecatWire(EventStream):
             case None:
                 self._log(t_ns, "unknown_event", "a frame of no known kind")
 
-    def _rtvi(self, message: dict[str, Any], t_ns: int) -> None:
-        kind = identifier(message, "type")
-        if message.get("label") != LABEL or kind is None:
-            self._log(t_ns, "unknown_event", message)
-        elif self._settings.rtvi and kind == self._words_kind:
-            self._transcript(kind, message.get("data"), t_ns)
-        elif kind not in IGNORED:
-            self._handle(kind, message, t_ns)
-
     def _arrived(self, what: str) -> None:
         if what in self._awaited:
             self._awaited.remove(what)
@@ -165,52 +129,28 @@ class PipecatWire(EventStream):
         self._arrived(str(identifier(message, "id")))
 
     def _refused_message(self, message: dict[str, Any], t_ns: int) -> None:
-        """`error-response`. One about our version says that it may not fit, and goes on."""
-        reason = f"error-response: {excerpt(at(message, 'data', 'error') or 'no cause given', 300)}"
         if identifier(message, "id") == PROMPT_ID:
-            self._fail(t_ns, f"the agent did not take the system prompt: {reason}", hopeless=True)
+            self._fail(t_ns, "the agent did not take the system prompt: error-response: "
+                       f"{cause(message)}", hopeless=True)
         else:
-            self._note(t_ns, reason)
-
-    def _reported_error(self, message: dict[str, Any], t_ns: int) -> None:
-        """An error of the agent's services. What it did to the reply cannot be known from here."""
-        fatal = at(message, "data", "fatal") is True
-        told = excerpt(at(message, "data", "error") or "no cause given", 300)
-        reason = f"the agent reports {'a fatal' if fatal else 'an'} error: {told}"
-        if fatal or self._settings.service_errors == "end":
-            self._fail(t_ns, reason)
-        else:
-            self._note(t_ns, reason)
+            super()._refused_message(message, t_ns)
 
     # speaking
 
     def _bot_started(self, message: dict[str, Any], t_ns: int) -> None:
-        self._log_event(t_ns, "bot-started-speaking", message)
         if self._settings.reply_end == "silence":
-            return
-        if self._response is not None:
-            self._note(t_ns, "bot-started-speaking again skipped")
-            return
-        self._responses_n += 1
-        self._response = f"speech_{self._responses_n}"
-        self._cut = self._interrupted = False
-        self._events.append(ResponseStarted(t_ns, self._response))
-
-    def _bot_stopped(self, message: dict[str, Any], t_ns: int) -> None:
-        self._log_event(t_ns, "bot-stopped-speaking", message)
-        self._spoken.stopped()
-        if self._settings.reply_end == "silence":
+            self._log_event(t_ns, "bot-started-speaking", message)
             return
         if self._response is None:
-            self._note(t_ns, "bot-stopped-speaking without a beginning skipped")
-            return
-        status = "interrupted" if self._interrupted else "completed"
-        self._events.append(ResponseDone(t_ns, self._response, status))
-        self._response = None
+            self._cut = False
+        super()._bot_started(message, t_ns)
 
-    def _bot_interrupted(self, message: dict[str, Any], t_ns: int) -> None:
-        self._log_event(t_ns, "bot-interrupted", message)
-        self._interrupt(t_ns)
+    def _bot_stopped(self, message: dict[str, Any], t_ns: int) -> None:
+        if self._settings.reply_end == "silence":
+            self._log_event(t_ns, "bot-stopped-speaking", message)
+            self._spoken.stopped()
+            return
+        super()._bot_stopped(message, t_ns)
 
     def _interrupt(self, t_ns: int) -> None:
         """The queue is void. Both a frame and a message say so, and every turn of the user does:
@@ -244,15 +184,3 @@ class PipecatWire(EventStream):
             self._spoken.audio(self._audio_n - len(samples))
             self._playout.add(t_ns, len(samples), None)
             self._events.append(AudioReceived(t_ns, samples))
-
-    def _transcript(self, kind: str, data: object, t_ns: int) -> None:
-        read = self._spoken.output if kind == "bot-output" else self._spoken.tts_text
-        try:
-            self._say(t_ns, read(data, self._audio_n))
-        except PayloadError as error:
-            self._note(t_ns, f"{kind} skipped: {error}")
-
-    def _say(self, t_ns: int, placed: list[Placed]) -> None:
-        for text, audio_n in placed:
-            if text and self._within_text(t_ns, text):
-                self._events.append(TextDelta(t_ns, writable(text), None, audio_n))

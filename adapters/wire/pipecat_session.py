@@ -6,22 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from adapters.wire import protobuf_frames as frames
-from adapters.wire.payload import PayloadError
-from adapters.wire.rtvi import PROTOCOL, client_ready, envelope
-
-LOGGED = frozenset({
-    "user-started-speaking", "user-stopped-speaking", "vad-user-started-speaking",
-    "vad-user-stopped-speaking", "user-mute-started", "user-mute-stopped", "user-input",
-    "user-transcription", "stt-raw-text", "user-llm-text", "bot-llm-started", "bot-llm-stopped",
-    "bot-llm-text", "bot-llm-marker", "llm-raw-text", "bot-tts-started", "bot-tts-stopped",
-    "tts-raw-text", "bot-transcription", "bot-output", "bot-tts-text", "llm-function-call",
-    "llm-function-call-started", "llm-function-call-in-progress", "llm-function-call-stopped",
-    "bot-ready", "bot-started-speaking", "bot-stopped-speaking", "bot-interrupted", "error",
-    "error-response", "server-response", "metrics", "system-log", "server-message", "ui-command",
-    "ui-job-group"})
-"""Known, and kept in the log alone where no handler takes them and they are no transcript."""
-IGNORED = frozenset({"user-audio-level", "bot-audio-level"})
-"""Seven a second, and of no use: the audio is here."""
+from adapters.wire.payload import PayloadError, excerpt
+from adapters.wire.rtvi import PROTOCOL, ServiceErrors, client_ready, envelope
 
 READY_ID, PROMPT_ID = "client_ready_1", "system_prompt_1"
 _WAV_HEADER_N = 44
@@ -41,7 +27,7 @@ class PipecatSettings:
     prompt_message: str = "system-prompt"
     reply_end: Literal["bot_stopped", "silence"] = "bot_stopped"
     transcript: Literal["auto", "bot_output", "bot_tts_text", "text_frame", "none"] = "auto"
-    service_errors: Literal["end", "log"] = "end"
+    service_errors: ServiceErrors = "end"
 
     def client_ready(self) -> bytes:
         """The message that asks for `bot-ready`."""
@@ -65,7 +51,7 @@ class PipecatSettings:
 
 def spoken_kind(version: object) -> str:
     """The message that tells what is spoken, for a protocol version as `bot-ready` gives it."""
-    major = str(version).partition(".")[0]
+    major = excerpt(version, 20).partition(".")[0]
     return "bot-output" if major.isdecimal() and int(major[:9]) >= 2 else "bot-tts-text"
 
 

@@ -15,6 +15,10 @@ from adapters.wire.payload import PayloadError, at, excerpt
 MAX_SEGMENTS = 10_000
 """In one session. Ours: a minute of talk is some dozen."""
 
+MAX_SPREAD_WORDS = 2_000
+"""Words of one text that get a place each; the rest goes with the next. Ours: ten minutes of talk;
+a message has room for millions, which would keep the frames of every session waiting."""
+
 Placed = tuple[str, int | None]
 """Text, and the sample of the received audio at which it begins; `None`: with what has come."""
 
@@ -73,7 +77,7 @@ class SpokenWords:
         if not isinstance(text, str) or not text:
             raise PayloadError(f"expected a text in bot-tts-text, got {excerpt(text, 40)}")
         self._own_spaces |= text[0].isspace()
-        if len(text.split()) > 1:
+        if len(text.split(maxsplit=1)) > 1:
             return list(self._spread(text, audio_n))
         return list(self._now(text, self._own_spaces, audio_n))
 
@@ -83,7 +87,7 @@ class SpokenWords:
         self._from_n = max(self._from_n, audio_n)
 
     def _spread(self, text: str, audio_n: int) -> Iterator[Placed]:
-        words = text.split()
+        words = text.split(maxsplit=MAX_SPREAD_WORDS)
         first_n, n = self._from_n, max(0, audio_n - self._from_n)
         characters, done = sum(map(len, words)), 0
         for word in words:

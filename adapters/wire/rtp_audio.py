@@ -10,6 +10,7 @@ the arrivals:
   left out.
 - A packet that does not come is silence as long as it would have been. It is given up when its
   successor is due.
+- A packet that is no Opus ends the session: what was said in it is lost. An empty one is left out.
 - A packet over 0.5 s late begins a new run: the sender has paused without counting the time, as
   some do while they have nothing to say. What comes in a burst is heard one after the other.
 
@@ -211,8 +212,10 @@ class RtpAudio:
             samples = self._decode(held.payload)
         except ValueError as error:
             self._odd_n += 1
-            events.append(Fault(t_ns, "transparent",
-                                f"a packet that is no Opus is left out: {error}"))
+            # Its encryption proves that the way here did not break it. An empty one holds nothing.
+            events.append(Fault(t_ns, "infrastructure", f"audio packet: expected Opus, got {error}:"
+                                " what was said in it is lost") if held.payload else
+                          Fault(t_ns, "transparent", "an empty packet is left out"))
             return events
         self._end_n = held.at_n + len(samples)
         samples = self._caught_up(samples)

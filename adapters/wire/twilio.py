@@ -38,6 +38,8 @@ RATE_HZ = 8_000
 FRAME_MS = 1000 // FRAMES_PER_S
 MAX_WAITING_MARKS = 10_000
 """Ours: an agent that marks every 20 ms of three minutes of queued audio."""
+MAX_MARK_CHARS = 4_096
+"""Name of a mark: any text, which an agent may take from what is said. Ours."""
 LOGGED = frozenset({"dtmf", "connected", "start", "stop"})
 """Twilio's own events, sent by an agent: they mean nothing here and are kept in the log."""
 
@@ -118,9 +120,9 @@ class TwilioWire(EventStream):
 
     def _numbered(self, event: str, **body: object) -> str:
         self._sequence += 1
+        # In ASCII: a name goes back as it came, also one that UTF-8 cannot hold.
         return json.dumps({"event": event, "sequenceNumber": str(self._sequence), **body,
-                           "streamSid": self._call.sids.stream},
-                          ensure_ascii=False, separators=(",", ":"))
+                           "streamSid": self._call.sids.stream}, separators=(",", ":"))
 
     # playback
 
@@ -181,8 +183,8 @@ class TwilioWire(EventStream):
 
     def _mark(self, event: dict[str, Any], t_ns: int) -> None:
         """To be returned when what is queued now has been played; at once where nothing is."""
-        name = identifier(event, "mark", "name")
-        if name is None:
+        name = at(event, "mark", "name")
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_MARK_CHARS:
             self._note(t_ns, "mark skipped: expected a mark with a name, got "
                              f"{excerpt(event.get('mark'), 60)}")
         elif len(self._marks) >= MAX_WAITING_MARKS:

@@ -25,6 +25,8 @@ MAX_LINES = 2_000
 MAX_CANDIDATES = 40
 """Addresses that are tried; what is beyond is left out. Ours: a machine has some five."""
 MAX_SECTIONS = 8
+OPUS = "opus/48000/2"
+"""Whatever its sender was given (RFC 7587, section 7)."""
 
 _HINTS = {
     400: "bad request", 401: "the key was refused", 403: "the key may not do this",
@@ -173,7 +175,7 @@ def _check_audio(sections: list[_Section]) -> None:
                             "recvonly": "the answer sends no audio (a=recvonly)"}.get(
                                 direction, "the answer has no audio (a=inactive)"))
     codecs = [m.group(1).lower() for a in audio.attributes
-              if (m := re.match(r"a=rtpmap:\d+ ([^/]+)/", a))]
-    if "opus" not in codecs:
-        raise PayloadError("expected Opus among the codecs of the answer, got "
+              if (m := re.match(r"a=rtpmap:\d+ (\S+)", a))]
+    if OPUS not in codecs:
+        raise PayloadError(f"expected {OPUS} among the codecs of the answer, got "
                            f"{excerpt(', '.join(codecs) or 'none', 80)}")

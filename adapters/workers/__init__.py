@@ -1,0 +1,1 @@
+"""Local models, each a script with an environment of its own: docs/workers.md."""
