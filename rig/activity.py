@@ -14,10 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from audio.buffers import Float32
+from audio.edge_refine import refined
 from audio.errors import AudioFileError, InputError
 from audio.files import atomic_path
 from audio.silero import WEIGHTS_SHA256, frame_probabilities_batch
 from audio.silero_graph import FRAME_N
+from audio.spans import Spans
+from audio.timebase import ANALYSIS_RATE_HZ
+from audio.vad import VadSettings, merged_spans
 
 BATCH = 16
 """Channels inferred together; more rows gain nothing on one core (bench/bench_vad.py)."""
@@ -80,6 +84,22 @@ def analyse(channels: Sequence[Channel], cache_dir: Path) -> list[Activity | Aud
     if missing:
         infer()
     return [out[i] for i in range(len(channels))]
+
+
+def is_cached(channel: Channel, cache_dir: Path) -> bool:
+    """Whether a file of this channel's probabilities is there; whether it is sound is not asked."""
+    return (cache_dir / f"{_key(channel.content)}.npz").is_file()
+
+
+def detected_ns(activity: Activity, channel: Channel, vad: VadSettings) -> Spans:
+    """Merged speech spans of a channel in nanoseconds, with the corrections that `vad` asks for.
+
+    Raises `AudioFileError` where a correction needs samples that cannot be read.
+    """
+    spans = merged_spans(activity.probabilities, activity.samples_n, vad)
+    if vad.corrections:
+        spans = refined(channel.load(), spans, onset=vad.onset_refine, offset=vad.offset_refine)
+    return spans.to_ns(ANALYSIS_RATE_HZ)
 
 
 def _inferred(channels: Sequence[Float32]) -> list[Float32 | AudioFileError]:

@@ -3,6 +3,9 @@
 What was asked once costs nothing again, and a run can be repeated without an endpoint or a key. The
 name says nothing of the endpoint: two endpoints that serve different models under one name need two
 folders.
+
+A request that is asked again on purpose, to see whether the answer changes, stays the same bytes;
+its number (`repeat`, from 1) is part of the file's name from 2 on: `SHA256.r2.json`.
 """
 
 from __future__ import annotations
@@ -26,13 +29,14 @@ class AnswerCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def path(self, body: bytes) -> Path:
-        return self.folder / f"{hashlib.sha256(body).hexdigest()}.json"
+    def path(self, body: bytes, repeat: int = 1) -> Path:
+        which = "" if repeat == 1 else f".r{repeat}"
+        return self.folder / f"{hashlib.sha256(body).hexdigest()}{which}.json"
 
-    def load(self, body: bytes) -> Any | None:
+    def load(self, body: bytes, repeat: int = 1) -> Any | None:
         """The answer to a request, or `None` when it must be asked for."""
         try:
-            with self.path(body).open("rb") as handle:
+            with self.path(body, repeat).open("rb") as handle:
                 raw = handle.read(MAX_FILE_BYTES + 1)
             if len(raw) > MAX_FILE_BYTES:
                 return None
@@ -43,9 +47,9 @@ class AnswerCache:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
-    def store(self, body: bytes, answer: Any) -> None:
+    def store(self, body: bytes, answer: Any, repeat: int = 1) -> None:
         """Keep an answer. Raises `InputError` for a folder that cannot be written."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        atomic_write_text(self.path(body), canonical_json({
+        atomic_write_text(self.path(body, repeat), canonical_json({
             "schema": CACHE_SCHEMA, "request": body.decode("utf-8"), "answer": answer,
             "answer_sha256": sha256_json(answer)}) + "\n")

@@ -15,6 +15,7 @@ from audio.errors import InputError
 from rig.ledger import Attempt
 from rig.prices import Tariff, money
 from rig.spending import Cost, Spent
+from rig.wording import counted
 
 SLACK = 1e-9
 """Relative: sums of decimal prices are not exact."""
@@ -49,12 +50,13 @@ class Totals:
 
     def cost_text(self) -> str:
         """The cost in words."""
-        if self.free:
+        # Of an unknown price nothing is owed as long as no session became ready.
+        if self.free or (self.exact and self.currency is None):
             return "no cost"
         if self.exact:
             return money(self.cost, self.currency)
         lower = f"at least {money(self.cost, self.currency)}, " if self.cost else "cost unknown: "
-        return f"{lower}{self.unknown_n} sessions of unknown price"
+        return f"{lower}{counted(self.unknown_n, 'session')} of unknown price"
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat endpoint: one request at a time, sent again within bounds, cached.
+"""An OpenAI-compatible chat endpoint: requests are sent again within bounds, and cached.
 
 The request body comes ready-made; its exact bytes are what is sent and what the cache is named by.
 Nothing that comes back is trusted, and an answer that repeats the key is thrown away unread.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -48,6 +49,10 @@ class ChatEndpointError(InfrastructureError):
     """The endpoint cannot be used, now or at all: the run ends here."""
 
 
+class ChatGivenUpError(ChatEndpointError):
+    """This request got no answer after all its sends; another one may."""
+
+
 class ChatAnswerError(InfrastructureError):
     """The endpoint answered this request with nothing that can be used. `rule` is a short name."""
 
@@ -80,7 +85,8 @@ class ChatCounts:
 
 
 class ChatEndpoint:
-    """Asks `BASE_URL/chat/completions`; `base_url` and `key` have been checked before."""
+    """Asks `BASE_URL/chat/completions`; `base_url` and `key` have been checked before. Several
+    threads may ask at a time."""
 
     def __init__(
         self, base_url: str, key: str | None, cache: AnswerCache, *,
@@ -88,6 +94,7 @@ class ChatEndpoint:
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.counts = ChatCounts()
+        self._counting = threading.Lock()
         self._url = f"{base_url}/chat/completions"
         self._key = key
         self._clean = Redactor((key,) if key else ())
@@ -96,32 +103,39 @@ class ChatEndpoint:
         self._wait = clock.pause if wait is None else wait
         self._note = note
 
-    def ask(self, body: bytes) -> ChatAnswer:
+    def ask(self, body: bytes, repeat: int = 1, *, fresh: bool = False) -> ChatAnswer:
         """The answer to a request, out of the cache or from the endpoint.
 
-        Raises `ChatAnswerError` for an answer of no use (that try is lost; nothing is cached) and
-        `ChatEndpointError` when the endpoint is out of reach after four sends, refuses the key,
-        sends elsewhere, or wants more patience than a minute.
+        `repeat` counts how often the same request is asked on purpose; `fresh` does not look into
+        the cache. Raises `ChatAnswerError` for an answer of no use (that try is lost; nothing is
+        cached), `ChatGivenUpError` when no answer came after four sends or the endpoint wants more
+        patience than a minute, and `ChatEndpointError` when it refuses the key or sends elsewhere.
         """
-        self.counts.requests += 1
-        kept = self._cached(body)
+        self._count(requests=1)
+        kept = None if fresh else self.kept(body, repeat)
         if kept is not None:
-            self.counts.cache_hits += 1
+            self._count(cache_hits=1)
             return kept
         answer = self._read(self._send(body))
-        if answer.prompt_tokens is None or answer.completion_tokens is None:
-            self.counts.answers_without_tokens += 1
-        self.counts.prompt_tokens += answer.prompt_tokens or 0
-        self.counts.completion_tokens += answer.completion_tokens or 0
-        self._cache.store(body, answer.model_dump(mode="json"))
+        self._count(
+            answers_without_tokens=answer.prompt_tokens is None or answer.completion_tokens is None,
+            prompt_tokens=answer.prompt_tokens or 0,
+            completion_tokens=answer.completion_tokens or 0)
+        self._cache.store(body, answer.model_dump(mode="json"), repeat)
         return answer
 
-    def _cached(self, body: bytes) -> ChatAnswer | None:
+    def kept(self, body: bytes, repeat: int = 1) -> ChatAnswer | None:
+        """The answer that the cache has, `None` where it must be asked for. Nothing is counted."""
         try:
-            kept = self._cache.load(body)
+            kept = self._cache.load(body, repeat)
             return None if kept is None else ChatAnswer.model_validate(kept)
         except ValidationError:
             return None
+
+    def _count(self, **more: int) -> None:
+        with self._counting:
+            for name, n in more.items():
+                setattr(self.counts, name, getattr(self.counts, name) + n)
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -132,14 +146,13 @@ class ChatEndpoint:
             headers["Authorization"] = f"Bearer {self._key}"
 
         def once(number: int) -> HttpAnswer:
-            self.counts.sent += 1
-            self.counts.sent_again += number > 1
+            self._count(sent=1, sent_again=number > 1)
             return self._once(body, headers)
 
         try:
             return patiently(once, wait=self._wait, note=self._note)
         except GivenUpError as error:
-            raise ChatEndpointError(str(error)) from None
+            raise ChatGivenUpError(str(error)) from None
 
     def _once(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
         try:

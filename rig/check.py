@@ -25,6 +25,7 @@ from audio.synthesis import DEFAULT_ENGINE, engine
 from audio.timebase import ANALYSIS_RATE_HZ, FRAME_NS, NS_PER_S, SESSION_RATE_HZ, n_to_ns, ns_to_s
 from audio.vad import VadSettings, speech_spans
 from rig.clock import ClockKind, loop_factory, punctual
+from rig.flow import FLOODED
 from rig.live import LiveDetection
 from rig.orchestrator import Played, play
 from rig.record import AudioEvent, FaultEvent, ResponseDoneEvent, ResponseStartedEvent, TextEvent
@@ -174,14 +175,17 @@ def _problems(adapter: Adapter, checked: Checked) -> list[str]:
     assert got is not None
     assert timing is not None
     if timing.void:
-        found.append(f"this machine did not keep time: {timing.void_reason}; sessions like this "
-                     "are void and played again")
+        whose = ("the system floods the rig" if FLOODED in (timing.void_reason or "")
+                 else "this machine did not keep time")
+        found.append(f"{whose}: {timing.void_reason}; sessions like this are void and played "
+                     "again")
     if got.audio_s == 0:
         found.append("no audio came back")
         return found
     if got.speech_s == 0:
         found.append(f"{got.audio_s:.1f} s of audio came back and no speech was found in it: "
-                     f"expected speech at {got.rate_hz} Hz")
+                     "expected a voice (a tone, a beep or music is no speech to the detector) at "
+                     f"{got.rate_hz} Hz (another rate makes a voice unrecognisable)")
     if got.peak_db is None or got.peak_db < MIN_PEAK_DB:
         level = "zero" if got.peak_db is None else f"{got.peak_db:.0f} dB of full scale"
         found.append(f"the reply is all but silent: its peak is {level}")

@@ -1,12 +1,14 @@
 """The command line: `rig`. Exit codes: 0 done; 1 a gate was not met or a limit reached; 2 usage,
 configuration or input; 3 finished, but some cases ended in infrastructure errors; 70 a defect of
-the rig itself; 130 interrupted."""
+the rig itself; 130 interrupted; 141 the reader of the output went away (`rig ... | head`)."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import io
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -28,8 +30,16 @@ _COMMANDS = {
     "inspect": ("rig.commands.inspect", "Show one case: spans, window, numbers, verdict."),
     "score": ("rig.commands.score", "Recordings to measurements and verdicts."),
     "rescore": ("rig.commands.rescore", "Score recordings that others made."),
+    "field": ("rig.commands.field", "Field study of two-channel recordings of calls."),
     "sweep": ("rig.commands.sweep", "Decide again over grids of thresholds and VAD settings."),
+    "judge": ("rig.commands.judge", "Persona adherence and conflict labels by a language model."),
+    "sample": ("rig.commands.sample", "Blinded samples for human validation, a page an annotator."),
+    "agree": ("rig.commands.agree", "Answers of annotators against verdicts, targets and judges."),
     "compare": ("rig.commands.compare", "Effects, systems, roles and trials, with paired tests."),
+    "gate": ("rig.commands.gate", "Hold a run against limits, for CI: exit code, JUnit, summary."),
+    "definitions": ("rig.commands.definitions", "Figures of other benchmarks, beside ours."),
+    "manifest": ("rig.commands.manifest", "Recordings of other benchmarks, as a rescore manifest."),
+    "floors": ("rig.commands.floors", "What agents of known behaviour score on a whole suite."),
     "report": ("rig.commands.report", "Write one self-contained HTML page."),
     "check": ("rig.commands.check", "One short session that proves key, rate and audio both "
                                     "ways."),
@@ -40,14 +50,18 @@ _COMMANDS = {
     "conditions": ("rig.commands.conditions", "List the line conditions of a run, or hear them."),
     "adapters": ("rig.commands.adapters", "List the systems that can be tested and their "
                                           "settings."),
+    "worker": ("rig.commands.worker", "List local models, and what this machine lacks for one."),
     "prices": ("rig.commands.prices", "List what sessions cost, as far as it is known."),
     "engines": ("rig.commands.engines", "List the speech engines and their settings."),
     "devices": ("rig.commands.devices", "List the sound devices of this machine."),
+    "calibrate": ("rig.commands.calibrate", "Bias of the detected edges on a suite's own speech."),
     "calibrate-card": ("rig.commands.calibrate_card", "Measure the round trip of a sound card."),
     "doctor": ("rig.commands.doctor", "Check that everything needed works, and how to mend it."),
 }
 _BUG_EXIT_CODE = 70
 """A crash must not look like a gate that was not met (1); 70 is EX_SOFTWARE of sysexits.h."""
+_PIPE_EXIT_CODE = 141
+"""What a shell says of a program that SIGPIPE ended: not 0, for a gate may not have been met."""
 
 
 class _LazyGroup(click.Group):
@@ -104,6 +118,11 @@ def main(argv: list[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called (`>&-`)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(nowhere, "w"), encoding="utf-8",
+                                                write_through=True))
     for stream in (sys.stdout, sys.stderr):
         # A terminal of another encoding shows a name spelled out, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
@@ -115,25 +134,32 @@ def main(argv: list[str] | None = None) -> int:
 
     try:
         result: Any = app.main(args=args, prog_name="rig", standalone_mode=False)
+        # At the end of the interpreter a failure would be no error of ours.
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
     except click.UsageError as error:
         message = error.format_message()
-        if error.ctx is not None:
-            message += f" (see: {error.ctx.command_path} --help)"
+        # click does not say whose option lacks its value.
+        command = (error.ctx.command_path if error.ctx is not None
+                   else f"rig {args[0]}" if args and args[0] in _COMMANDS else None)
+        if command is not None:
+            message += f" (see: {command} --help)"
         return _fail(message, 2, debug)
     except click.ClickException as error:
         return _fail(error.format_message(), 2, debug)
     except RigError as error:
         return _fail(str(error), error.exit_code, debug)
-    except BrokenPipeError:
-        # The reader of our output has gone (`rig ... | head`): nothing is wrong with the run.
-        sys.stderr.close()
-        return 0
+    except (BrokenPipeError, SystemExit):
+        # click and rich exit with 1 where a pipe broke; nothing else here raises SystemExit.
+        _drop_output()
+        return _PIPE_EXIT_CODE
     except OSError as error:
-        return _fail(f"cannot read or write: {error.strerror or error}", 2, debug)
+        _drop_output()
+        name = "" if error.filename is None else f" {str(error.filename)[:200]!r}"
+        return _fail(f"cannot read or write{name}: {error.strerror or error}", 2, debug)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except Exception as error:  # noqa: BLE001 - the outermost edge: reported, and never exit code 1
@@ -141,6 +167,14 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(f"defect of the rig: {type(error).__name__}: {error} at "
                      f"{Path(last.filename).name}:{last.lineno}; --debug shows where",
                      _BUG_EXIT_CODE, debug)
+
+
+def _drop_output() -> None:
+    """What could not be written is tried again at the end of the interpreter: let it go nowhere."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _fail(message: str, code: int, debug: bool = False) -> int:

@@ -4,40 +4,49 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rig.console import Output
+from sweeps.aggregate import LEVELS
 
 EFFECT_NAMES = {"entailment_gap": "entailment gap (L1 - L2)",
                 "redundancy_gain": "redundancy gain (L3 - L2)", "role_tax": "role tax (L3 - L1)"}
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
           "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
-DIFFERENCE_COLUMNS = ["n", "+", "-", "points", "95 %", "McNemar p", "clustered p", "Holm p", ""]
+MAX_NAMED = 8
+"""Cases that one line names; JSON and CSV have all."""
+DIFFERENCE_COLUMNS = ["n", "+", "-", "points", "95 %", "McNemar p", "clustered p", "Holm p",
+                      "verdict"]
+RATE_TITLE = "IAS in percent [bootstrap 95 % over audio streams]"
+"""Of a table of `rate_cells`."""
 
 
 def print_comparison(output: Output, document: dict[str, Any]) -> None:
     """Everything, in the order in which it is asked."""
     systems = document["systems"]
+    levels = levels_of(systems)
     for title, floor in (("systems", False), ("floors and oracles", True)):
-        rows = [[name, pool, *_rate_cells(s["ias"][pool])]
-                for name, s in systems.items() if s["floor"] is floor for pool in s["ias"]]
+        rows = [[name, pool, *(cells.get(level, "-") for level in levels)]
+                for name, s in systems.items() if s["floor"] is floor for pool in s["ias"]
+                for cells in (rate_cells(s["ias"][pool]),)]
         if rows:
-            levels = _levels(systems)
-            output.table(f"{title}: IAS in percent [bootstrap 95 % over audio streams]",
-                         ["run", "pool", *levels],
-                         [row[:2] + [row[2].get(level, "-") for level in levels] for row in rows])
+            output.table(f"{title}: {RATE_TITLE}",
+                         ["run", "pool", *levels], rows)
     for pool in ("core", "all"):
         rows = [[f"{name}: {EFFECT_NAMES[e]}", *difference_cells(found)]
                 for name, s in systems.items() if not s["floor"]
-                for e, found in s["effects"][pool].items()]
+                for e, found in s["effects"][pool].items() if found["n"]]
         if rows:
             output.table(f"effects, {pool}: percentage points", ["", *DIFFERENCE_COLUMNS], rows)
         rows = [[f"{p['first']} - {p['second']}, {p['level']}", *difference_cells(p)]
-                for p in document["pairs"] if p["pool"] == pool]
+                for p in document["pairs"] if p["pool"] == pool and p["n"]]
         if rows:
             output.table(f"systems, {pool}: percentage points", ["", *DIFFERENCE_COLUMNS], rows)
+    for line in (*document.get("floors_missing", ()), *_missing(document),
+                 *_flip_lines(document["flips"])):
+        output.line(line)
     for name, s in systems.items():
         _print_system(output, name, s)
     output.line("a difference is resolved when its clustered p, adjusted by Holm in its family, is "
@@ -45,34 +54,82 @@ def print_comparison(output: Output, document: dict[str, Any]) -> None:
 
 
 def _print_system(output: Output, name: str, s: dict[str, Any]) -> None:
-    output.line(f"{name}: {s['cases']} verdicts on {s['streams']} audio streams, "
-                f"{s['trials']} trial(s)" + (", floor" if s["floor"] else ""))
+    if s["floor"]:
+        output.line(f"{name}, floor: {_counts(s)}; {'; '.join(s['notes'])}")
+        return
+    output.line(f"{name}: {_counts(s)}, {s['trials']} trial(s)")
     for note in s["notes"]:
         output.line(f"  {note}")
-    if s["floor"]:
-        return
     smallest = _smallest(s["effects"]["all"])
     if smallest:
         output.line(f"  {smallest}")
-    rows = [[f"{kind} {key}", found["n"], _rate(found), _interval(found["wilson"]),
+    rows = [[f"{kind} {key}", found["n"],
+             share_percent(found["rate"], found["upper_bound_of_zero"]), _interval(found["wilson"]),
              _interval(found["bootstrap"])]
             for kind in ("action", "role", "probe") for key, found in s[f"by_{kind}"].items()]
     output.table(f"{name}: rates in percent, all levels but L4a",
                  ["", "n", "rate", "Wilson 95 %", "bootstrap 95 %"], rows)
     rows = [[f"{role}: {EFFECT_NAMES[e]}", *difference_cells(found)]
-            for role, effects in s["effects_by_role"].items() for e, found in effects.items()]
-    output.table(f"{name}: effects by role, all actions; not adjusted, for looking",
-                 ["", *DIFFERENCE_COLUMNS], rows)
+            for role, effects in s["effects_by_role"].items() for e, found in effects.items()
+            if found["n"]]
+    if rows:
+        output.table(f"{name}: effects by role, all actions; not adjusted, for looking",
+                     ["", *DIFFERENCE_COLUMNS], rows)
     matched = s["matched_audio"]
     if matched:
-        rows = [[pair, *difference_cells(found)] for pair, found in matched["pairs"].items()]
-        output.table(f"{name}: roles on the same audio ({matched['streams']} streams); "
-                     "not adjusted", ["", *DIFFERENCE_COLUMNS], rows)
+        rows = [[pair, *difference_cells(found)] for pair, found in matched["pairs"].items()
+                if found["n"]]
+        if rows:
+            output.table(f"{name}: roles on the same audio ({matched['streams']} streams); "
+                         "not adjusted", ["", *DIFFERENCE_COLUMNS], rows)
     repeated = s["repeated"]
     if repeated:
         hats = ", ".join(f"pass^{k} {_percent(v)}" for k, v in repeated["pass_hat"].items())
         output.line(f"  trials: {repeated['unstable']} of {repeated['cases']} cases have both "
                     f"verdicts; {hats}")
+
+
+def _counts(s: dict[str, Any]) -> str:
+    """What was decided, and what was not."""
+    others = "".join(f", {s[kind]} {kind}" for kind in ("unscored", "unsupported") if s[kind])
+    return f"{s['verdicts']} verdicts{others} on {s['streams']} audio streams"
+
+
+def _missing(document: dict[str, Any]) -> Iterator[str]:
+    """What cannot be compared, once each: levels that a system lacks, cases that a pair lacks."""
+    for name, s in document["systems"].items():
+        lost = [e for e, found in s["effects"]["all"].items() if not found["n"]]
+        if lost and not s["floor"]:
+            yield (f"{name} has no {', no '.join(EFFECT_NAMES[e] for e in lost)}: its cases are on "
+                   f"{', '.join(s['levels']) or 'no level'}"
+                   + (f", {s['unscored']} unscored" if s["unscored"] else ""))
+    for pair in document["common"]:
+        if pair["only_first"] or pair["only_second"]:
+            yield (f"{pair['first']} and {pair['second']} have {pair['common']} sessions in "
+                   f"common; {pair['only_first']} of the first and {pair['only_second']} of the "
+                   "second are in no pair")
+    empty: dict[tuple[str, str], list[str]] = {}
+    for p in document["pairs"]:
+        if p["pool"] == "all" and not p["n"]:
+            empty.setdefault((p["first"], p["second"]), []).append(p["level"])
+    for (first, second), levels in empty.items():
+        yield f"{first} and {second} have no scored case in common on {', '.join(levels)}"
+
+
+def _flip_lines(flips: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Which cases differ, by what differs and which side passed."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for flip in flips:
+        if flip["kind"] == "effect":
+            about = f"{flip['system']}, {EFFECT_NAMES[flip['name']]}"
+        else:
+            about = f"{flip['system']} - {flip['second']}, {flip['name']}"
+        trial = "" if flip["trial"] == 1 else f" t{flip['trial']}"
+        groups.setdefault((about, flip["passed"]), []).append(flip["conversation"] + trial)
+    for (about, passed), names in groups.items():
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        yield (f"{about}: {len(names)} passed with {passed} alone: "
+               f"{', '.join(names[:MAX_NAMED])}{more}")
 
 
 def _smallest(effects: dict[str, Any]) -> str:
@@ -81,7 +138,7 @@ def _smallest(effects: dict[str, Any]) -> str:
     if not known:
         return "no effect can be resolved: fewer than six audio streams"
     best = min(known, key=lambda e: e["resolves"])
-    text = (f"{best['n']} pairs on {best['clusters']} audio streams resolve "
+    text = (f"before Holm, {best['n']} pairs on {best['clusters']} audio streams resolve "
             f"{100 * best['resolves']:.1f} points at the least, when all that differ point one way")
     powered = [e["resolves_powered"] for e in known if e["resolves_powered"] is not None]
     if powered:
@@ -110,31 +167,34 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def _rate(found: dict[str, Any]) -> str:
-    """Of a zero, what it may be at most (95 %, one-sided)."""
-    bound = found["upper_bound_of_zero"]
-    return _percent(found["rate"]) + ("" if bound is None else f" (at most {100 * bound:.1f})")
+def share_percent(share: float | None, upper_bound_of_zero: float | None) -> str:
+    """A share in percent; of a zero also what it may be at most (95 %, one-sided)."""
+    bound = upper_bound_of_zero
+    return _percent(share) + ("" if bound is None else f" (at most {100 * bound:.1f})")
 
 
 def _interval(value: tuple[float, float] | None) -> str:
     return "-" if value is None else f"[{100 * value[0]:.0f}, {100 * value[1]:.0f}]"
 
 
-def _levels(systems: dict[str, Any]) -> list[str]:
+def levels_of(systems: dict[str, Any]) -> list[str]:
+    """The levels that any of the systems has, in their order."""
     found = {level for s in systems.values() for pool in s["ias"].values() for level in pool}
-    return [level for level in ("L0", "L1", "L2", "L3", "L4a", "L4b", "none") if level in found]
+    return [level for level in LEVELS if level in found]
 
 
-def _rate_cells(levels: dict[str, Any]) -> list[dict[str, str]]:
-    return [{level: f"{_percent(r['rate'])} {_interval(r['bootstrap'])} n={r['n']}"
-             for level, r in levels.items()}]
+def rate_cells(levels: dict[str, Any]) -> dict[str, str]:
+    """A cell for each level: percent, interval, n."""
+    return {level: f"{_percent(r['rate'])} {_interval(r['bootstrap'])} n={r['n']}"
+            for level, r in levels.items()}
 
 
 # rows for a spreadsheet
 
 _CSV_COLUMNS = ("kind", "system", "second", "pool", "group", "name", "n", "passed", "rate",
                 "only_first", "only_second", "one_sided", "difference", "low", "high",
-                "p_mcnemar", "p_clustered", "p_holm", "verdict")
+                "p_mcnemar", "p_clustered", "p_holm", "verdict", "conversation", "trial", "action",
+                "passed_with")
 
 
 def as_csv(document: dict[str, Any]) -> str:
@@ -143,11 +203,11 @@ def as_csv(document: dict[str, Any]) -> str:
     writer = csv.DictWriter(out, _CSV_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for row in _rows(document):
-        writer.writerow({k: _cell(v) for k, v in row.items() if k in _CSV_COLUMNS})
+        writer.writerow({k: csv_cell(v) for k, v in row.items() if k in _CSV_COLUMNS})
     return out.getvalue()
 
 
-def _cell(value: object) -> object:
+def csv_cell(value: object) -> object:
     """A run's name may begin like a formula; a spreadsheet would run it."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
@@ -176,6 +236,9 @@ def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for found in document["pairs"]:
         yield {"kind": "pair", "system": found["first"], "second": found["second"],
                "pool": found["pool"], "name": found["level"]} | _difference_row(found)
+    for flip in document["flips"]:
+        yield {**flip, "kind": f"flip_{flip['kind']}", "passed": None,
+               "passed_with": flip["passed"]}
 
 
 def _rate_row(found: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +257,7 @@ def _difference_row(found: dict[str, Any]) -> dict[str, Any]:
 def as_latex(document: dict[str, Any]) -> str:
     """Two tables (booktabs): IAS by level, and effects; what is resolved is bold."""
     systems = document["systems"]
-    levels = _levels(systems)
+    levels = levels_of(systems)
     head = "% made by rig compare; needs \\usepackage{booktabs}\n"
     ias = [[_escape(name) + (" (floor)" if s["floor"] else ""), pool,
             *(_percent(s["ias"][pool].get(level, {}).get("rate")) for level in levels)]

@@ -121,6 +121,8 @@ def _trials() -> dict[str, _Trial]:
         "sounddevice": _Trial(
             "sound devices", False, "install PortAudio (Debian and Ubuntu: apt-get install "
             "libportaudio2; macOS: brew install portaudio); only sound_card needs it"),
+        "prosody": _Trial("pitch", False, "pip install -c constraints.txt -e '.[prosody]' "
+                          "where duplexrig is; only rig field --prosody needs it"),
     }
 
 

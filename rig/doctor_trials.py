@@ -113,6 +113,25 @@ def _try_sounddevice() -> str:
     return f"PortAudio: {sounddevice.get_portaudio_version()[1]}"
 
 
+def _try_prosody() -> str:
+    import numpy as np
+    import parselmouth
+
+    from audio.prosody import voiced_frames
+
+    tone = np.sin(2 * np.pi * 120 * np.arange(8_000) / 8_000).astype(np.float32)
+    _, hz = voiced_frames(tone, 8_000)
+    if not len(hz) or abs(float(np.median(hz)) - 120) > 1:
+        raise RuntimeError("expected a pitch of 120 Hz in a tone of 120 Hz, got another or none")
+    from rig.field.clusters import clusters
+
+    two = np.repeat([0.0, 10.0], 3) + np.tile([0.0, 0.1, 0.2], 2)
+    found = clusters(two, two[::-1])
+    if found.best_k != 2:
+        raise RuntimeError(f"expected two clusters of calls, got {found.reason or found.best_k}")
+    return f"praat-parselmouth {parselmouth.__version__}, 120 Hz and two clusters found"
+
+
 TRIALS: dict[str, Callable[[], str]] = {
     "numpy": _try_numpy,
     "onnxruntime": _try_onnxruntime,
@@ -122,6 +141,7 @@ TRIALS: dict[str, Callable[[], str]] = {
     "files": _try_files,
     "espeak": _try_espeak,
     "sounddevice": _try_sounddevice,
+    "prosody": _try_prosody,
 }
 
 

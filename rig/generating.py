@@ -22,7 +22,8 @@ from probes.spec import Conversation, Suite
 from probes.yamlfile import show
 from rig.chat_endpoint import ChatAnswerError, ChatEndpoint, ChatEndpointError
 
-SPEC_FILES = ("suite.yaml", "roles.yaml", "probes.yaml", "grid.yaml", "contradictions.yaml")
+SPEC_FILES = ("suite.yaml", "roles.yaml", "probes.yaml", "grid.yaml", "contradictions.yaml",
+              "judge.yaml")
 CACHE_FOLDER = ".cache"
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import numpy as np
+
 from audio.buffers import Float32
 from audio.timebase import NS_PER_MS, ns_to_n, s_to_ns
 from audio.vad import VadSettings
@@ -19,6 +21,9 @@ from rig.playout import Arrival, Placement, PlayoutQueue
 REPLY_END_SILENCE_S = 1.0
 """A system without a "done" has ended its reply after this much heard silence. Ours: the yield
 silence of the field study, longer than any pause inside a synthesised sentence."""
+
+PIECES_PER_S = 50
+"""Chunks shorter than this part of a second are put together while they wait. Ours: a frame."""
 
 
 class HeardTrack:
@@ -56,9 +61,20 @@ class HeardTrack:
             Arrival(t_ns, len(samples), response_id), self._received_n)
         self._received_n += len(samples)
         self._last_audio_end_ns = self._queue.end_ns
-        self._pending.append((ns_to_n(placement.start_ns, self._rate_hz), samples))
+        self._append(ns_to_n(placement.start_ns, self._rate_hz), samples)
         if self.listener is not None:
             self.listener(placement.start_ns, samples)
+
+    def _append(self, start_n: int, samples: Float32) -> None:
+        """Tiny chunks grow together: whoever listens takes all that waits in one go, and a peer may
+        send one sample at a time."""
+        piece_n = self._rate_hz // PIECES_PER_S
+        if self._pending and len(samples) < piece_n:
+            last_n, last = self._pending[-1]
+            if last_n + len(last) == start_n and len(last) < piece_n:
+                self._pending[-1] = last_n, np.concatenate([last, samples])
+                return
+        self._pending.append((start_n, samples))
 
     def response_started(self, response_id: str) -> None:
         self._open.add(response_id)

@@ -188,6 +188,15 @@ def latest(attempts: Iterable[Attempt]) -> dict[tuple[str, int], Attempt]:
     return out
 
 
+def why_not_done(attempt: Attempt | None) -> str | None:
+    """Why a case has no recording, by its deciding attempt; `None` for one that is done."""
+    if attempt is None:
+        return "not played yet"
+    if attempt.status == "done":
+        return None
+    return f"{attempt.status}: {attempt.reason or 'no reason given'}"
+
+
 def dumps(value: object) -> str:
     """Canonical JSON: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False,

@@ -10,42 +10,29 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from adapters.base import (
     Adapter,
-    AgentEvent,
-    AudioReceived,
     Fault,
-    Interrupted,
-    ResponseDone,
-    ResponseStarted,
+    Identified,
     Session,
     SessionConfig,
-    StateChanged,
-    TextDelta,
-    Throttled,
+    Settling,
+    SlowToOpen,
 )
 from adapters.usage import Metered
 from audio.buffers import Float32
 from audio.errors import InfrastructureError, RigError
-from audio.timebase import FRAME_NS, SESSION_RATE_HZ, n_to_ns, ns_to_s, s_to_n
+from audio.timebase import FRAME_NS, NS_PER_MS, SESSION_RATE_HZ, n_to_ns, ns_to_s, s_to_n
 from audio.vad import VadSettings
 from rig.clock import SessionClock
+from rig.event_log import EventLog
 from rig.heard import HeardTrack
 from rig.live import LiveDetection
-from rig.record import (
-    AudioEvent,
-    Event,
-    FaultEvent,
-    InterruptedEvent,
-    ResponseDoneEvent,
-    ResponseStartedEvent,
-    StateEvent,
-    TextEvent,
-    UserEvent,
-)
+from rig.record import Event
 from rig.schedule import FRAME_N, Bounds, Plan, UserSchedule
 from rig.sent import LineFacts, LineUser, UserAudio, WireUser
 from rig.spending import Meter, Spent
@@ -55,9 +42,12 @@ SESSION_SLACK_S = 30.0
 the connection: a send hangs."""
 CLOSE_S = 10.0
 """How long a session may take to close. Nothing is recorded any more by then."""
-MAX_SAMPLE = 10.0
-"""Samples beyond this (20 dB over full scale) are no audio; PCM16 numbers taken for floats are.
-Ours."""
+SLICE_NS = NS_PER_MS
+"""How long events are taken before everything else on the loop gets a turn, in real time. Ours: a
+twentieth of the time between two frames."""
+
+
+Admit = Callable[[dict[str, Any]], None]
 
 
 @dataclass(slots=True)
@@ -84,6 +74,11 @@ class Played:
     sent: list[Float32] = field(default_factory=list)
     """What the system was sent under line conditions; empty without any."""
     line: LineFacts | None = None
+    events_per_s: int | None = None
+    """Events of the system in its busiest second; `None` in virtual time, where nobody counts and
+    nothing is late."""
+    all_events_per_s: int | None = None
+    """The same of all systems of the run, while this session was played."""
 
 
 class SessionFailedError(InfrastructureError):
@@ -100,92 +95,6 @@ class SessionFailedError(InfrastructureError):
                 self.throttled = self.throttled or cause.throttled
 
 
-class _Log:
-    """Event log with sequence numbers; feeds the heard track as it grows."""
-
-    def __init__(self, heard: HeardTrack, clock: SessionClock, meter: Meter) -> None:
-        self.events: list[Event] = []
-        self.received: list[Float32] = []
-        self.received_n = 0
-        self.failure: str | None = None
-        self.fault: Fault | None = None
-        """The one that the system ended the session with."""
-        self._heard = heard
-        self._clock = clock
-        self._meter = meter
-        self._last_audio_ns = 0
-
-    def user(self, t_ns: int, name: str) -> None:
-        self.events.append(UserEvent(seq=len(self.events), t_ns=t_ns, name=name))
-
-    def agent(self, event: AgentEvent) -> None:
-        seq = len(self.events)
-        match event:
-            case AudioReceived(t_ns, samples, response_id):
-                problem = self._refusal(t_ns, samples)
-                if problem is not None:
-                    self.fail(t_ns, problem)
-                    return
-                self._last_audio_ns = t_ns
-                self.received.append(samples)
-                self.received_n += len(samples)
-                self._heard.audio(t_ns, samples, response_id)
-                self.events.append(AudioEvent(seq=seq, t_ns=t_ns, n=len(samples),
-                                              response_id=response_id))
-            case TextDelta(t_ns, text, response_id, audio_n):
-                self.events.append(TextEvent(seq=seq, t_ns=t_ns, text=text,
-                                             response_id=response_id,
-                                             received_n=self.received_n, audio_n=audio_n))
-            case ResponseStarted(t_ns, response_id):
-                self._heard.response_started(response_id)
-                self.events.append(ResponseStartedEvent(seq=seq, t_ns=t_ns,
-                                                        response_id=response_id))
-            case ResponseDone(t_ns, response_id, status):
-                self._heard.response_done(t_ns, response_id)
-                self.events.append(ResponseDoneEvent(seq=seq, t_ns=t_ns, response_id=response_id,
-                                                     status=status))
-            case Interrupted(t_ns, response_id):
-                self.events.append(InterruptedEvent(seq=seq, t_ns=t_ns, response_id=response_id))
-            case StateChanged(t_ns, name, detail):
-                self.events.append(StateEvent(seq=seq, t_ns=t_ns, name=name, detail=detail))
-            case Throttled(t_ns, wait_s, reason):
-                self._meter.hold(wait_s, reason)
-                self.events.append(StateEvent(seq=seq, t_ns=t_ns, name="throttled", detail=reason))
-            case Fault(t_ns, severity, reason):
-                if severity == "infrastructure":
-                    self.fault = self.fault or event
-                    self.fail(t_ns, reason)
-                else:
-                    self.trouble(t_ns, reason)
-
-    def _refusal(self, t_ns: int, samples: Float32) -> str | None:
-        """Why a chunk cannot be placed on the heard track; a wrong place is a wrong number."""
-        now_ns = self._clock.now_ns()
-        if not isinstance(samples, np.ndarray):
-            return f"the adapter gave audio as {type(samples).__name__}, expected a float32 array"
-        if samples.dtype != np.float32 or samples.ndim != 1:
-            return (f"the adapter gave audio of type {samples.dtype} and shape {samples.shape}, "
-                    "expected float32 (n,)")
-        if not np.isfinite(samples).all():
-            return "the system sent non-finite samples"
-        if len(samples) and float(np.abs(samples).max()) > MAX_SAMPLE:
-            return f"the system sent samples beyond {MAX_SAMPLE:g} times full scale"
-        if not self._last_audio_ns <= t_ns <= now_ns:
-            return (f"the adapter gave audio stamped {t_ns} ns, expected a time from "
-                    f"{self._last_audio_ns} (the audio before it) to {now_ns} (now)")
-        return None
-
-    def fail(self, t_ns: int, reason: str) -> None:
-        self.events.append(FaultEvent(seq=len(self.events), t_ns=t_ns, severity="infrastructure",
-                                      reason=reason))
-        self.failure = self.failure or reason
-
-    def trouble(self, t_ns: int, reason: str) -> None:
-        """Something went wrong that no verdict depends on."""
-        self.events.append(FaultEvent(seq=len(self.events), t_ns=t_ns, severity="transparent",
-                                      reason=reason))
-
-
 async def play(
     plan: Plan,
     adapter: Adapter,
@@ -197,12 +106,14 @@ async def play(
     on_progress: Callable[[int], None] | None = None,
     meter: Meter | None = None,
     line: LineUser | None = None,
+    admit: Admit | None = None,
 ) -> Played:
     """Play one case. Raises `SessionFailedError` for trouble that is not the model's behaviour.
 
     In real time `live` detects speech beside the event loop, for all sessions that run on it.
     `meter` is told what the session used, also when it fails. What the system hears comes through
-    `line`, made for this session, where there are line conditions.
+    `line`, made for this session, where there are line conditions. `admit` is told what the system
+    says that it is, before its clock starts, and raises `InfrastructureError` for another one.
     """
     capabilities = adapter.capabilities
     clock = SessionClock()
@@ -215,13 +126,15 @@ async def play(
                        behind_ms=capabilities.heard_behind_ms)
     schedule = UserSchedule(plan, heard, bounds)
     meter = Meter() if meter is None else meter
-    log = _Log(heard, clock, meter)
+    log = EventLog(heard, clock, meter)
     if line is not None:
         heard.listener = line.heard.add
     wire = WireUser(plan, capabilities.input_rate_hz) if line is None else line
     state = _Progress(np.zeros(s_to_n(schedule.longest_s, SESSION_RATE_HZ) + 2 * FRAME_N,
                                dtype=np.float32))
     limit_s = schedule.longest_s + SESSION_SLACK_S
+    if isinstance(adapter, SlowToOpen):
+        limit_s += adapter.opening_s
     failure: str | None = None
     cause: InfrastructureError | None = None
     ready: Session | None = None
@@ -230,11 +143,16 @@ async def play(
         async with asyncio.timeout(limit_s):
             with _foreign("opening the session"):
                 session = await closing.enter_async_context(adapter.session(config, clock))
+            if admit is not None and isinstance(session, Identified):
+                await _admitted(admit, session.identity, clock)
             state.ready_ns = clock.now_ns()
             clock.start()
             ready = session
             async with _receiving(session, log, clock) as receiver:
                 await _send(session, schedule, log, clock, wire, state, receiver, on_progress)
+                if isinstance(session, Settling) and log.failure is None:
+                    with _foreign("the end of the session"):
+                        await session.settle()
     except TimeoutError:
         failure = (f"the session had not ended after {limit_s:.0f} s: a send or the connection "
                    "hangs, or this machine does not keep up")
@@ -242,6 +160,7 @@ async def play(
         failure, cause = str(error), error
     finally:
         await _close(closing, log, clock)
+        log.finish(clock.now_ns())
         if ready is not None:
             # After the close: until then the provider counts, and may still say what it counted.
             meter.spent = Spent(
@@ -255,6 +174,13 @@ async def play(
     if line is not None:
         played.sent, played.line = state.wire, line.facts()
     return played
+
+
+async def _admitted(admit: Admit, identity: dict[str, Any], clock: SessionClock) -> None:
+    if clock.kind == "real":  # it reads a file, and other sessions run on the loop
+        await asyncio.to_thread(admit, identity)
+    else:
+        admit(identity)
 
 
 def _usage(session: Session) -> dict[str, float] | None:
@@ -284,7 +210,7 @@ def _foreign(what: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _receiving(session: Session, log: _Log,
+async def _receiving(session: Session, log: EventLog,
                      clock: SessionClock) -> AsyncIterator[asyncio.Task[None]]:
     """The receiver runs beside the block; a defect of ours in it is raised, never lost."""
     receiver = asyncio.create_task(_receive(session, log, clock))
@@ -297,7 +223,7 @@ async def _receiving(session: Session, log: _Log,
         receiver.result()
 
 
-async def _close(closing: AsyncExitStack, log: _Log, clock: SessionClock) -> None:
+async def _close(closing: AsyncExitStack, log: EventLog, clock: SessionClock) -> None:
     """Close the session. What goes wrong here touches nothing that was recorded: it is logged."""
     try:
         async with asyncio.timeout(CLOSE_S):
@@ -328,7 +254,7 @@ class _Progress:
         self.user_n = end_n
 
 
-def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionClock,
+def _played(schedule: UserSchedule, log: EventLog, state: _Progress, clock: SessionClock,
             heard: HeardTrack) -> Played | None:
     if schedule.turn2_onset_n is None or schedule.turn2_end_n is None:
         return None
@@ -337,19 +263,25 @@ def _played(schedule: UserSchedule, log: _Log, state: _Progress, clock: SessionC
                   turn2_onset_n=schedule.turn2_onset_n,
                   turn2_end_n=schedule.turn2_end_n, model_onset_ns=schedule.model_onset_ns,
                   late_ns=state.late_ns, wake_ns=state.wake_ns, ready_ns=state.ready_ns,
-                  origin_ns=clock.origin_ns, detection_behind_ns=heard.detection_behind_ns)
+                  origin_ns=clock.origin_ns, detection_behind_ns=heard.detection_behind_ns,
+                  events_per_s=log.most_per_s(), all_events_per_s=log.most_per_s_of_all())
 
 
-async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
+async def _receive(session: Session, log: EventLog, clock: SessionClock) -> None:
     try:
         with _foreign("receiving"):
             events = aiter(session.events())
+        sliced = clock.kind == "real"
+        turn_ns = clock.now_ns() + SLICE_NS
         while True:
             with _foreign("receiving"):
                 event = await anext(events, None)
             if event is None:
                 break
             log.agent(event)
+            if sliced and clock.now_ns() >= turn_ns:
+                await asyncio.sleep(0)
+                turn_ns = clock.now_ns() + SLICE_NS
     except RigError as error:
         log.fail(clock.now_ns(), str(error))
         return
@@ -359,7 +291,7 @@ async def _receive(session: Session, log: _Log, clock: SessionClock) -> None:
 async def _send(
     session: Session,
     schedule: UserSchedule,
-    log: _Log,
+    log: EventLog,
     clock: SessionClock,
     wire: UserAudio,
     state: _Progress,
@@ -399,7 +331,7 @@ async def _send(
 class _Cues:
     """Logs the schedule's moments once each and tells the oracle agents of them."""
 
-    def __init__(self, schedule: UserSchedule, session: Session, log: _Log) -> None:
+    def __init__(self, schedule: UserSchedule, session: Session, log: EventLog) -> None:
         self._schedule = schedule
         self._session = session
         self._log = log

@@ -15,26 +15,31 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from rig.backoff import full_jitter_s
 from rig.budget import Budget
 from rig.clock import ClockKind, loop_factory, punctual
+from rig.flow import Flow
 from rig.handover import SessionWriter
+from rig.interrupts import held_back, to_its_end
+from rig.job import Job, Outcome
 from rig.ledger import Attempt, Ledger, Status
 from rig.live import LiveDetection
 from rig.pace import MAX_ASKED_S, Pace
 from rig.spending import Meter
 from rig.starts import Start, Starts
-from rig.workers import Workers, result
-
-if TYPE_CHECKING:
-    from rig.runner import Job, Outcome
+from rig.workers import Workers, ended_as_interrupted, result
 
 MAX_VOID_RERUNS = 2
 """Contract: a session over its timing budget is run again at most twice."""
 
-PlayBeside = Callable[["Job", Meter, Any, Any], Awaitable["Outcome"]]
+INTERRUPT_S = 1.0
+"""How long Ctrl-C waits for sessions that worker processes are about to finish. Ours: one in
+virtual time takes a fraction of it, one with a model that hangs takes minutes."""
+
+PlayBeside = Callable[[Job, Meter, Any, Any], Awaitable[Outcome]]
 """Plays one job on the running loop; the last two are live detection and session writer."""
 Beside = Callable[..., Awaitable[Any]]
 """Calls a function with arguments, and gives what it gives."""
@@ -71,28 +76,33 @@ class Player:
         self._starts_per_minute = starts_per_minute
         self._chance = random.Random(seed)
         self._beside = beside
+        self._flow = Flow()
         self._tries: Counter[tuple[tuple[str, int], Status]] = Counter()
         self.stopped: str | None = None
         self.limit: str | None = None
 
     def play(self, todo: Sequence[Job], clock: ClockKind) -> bool:
-        """Play all; true when the user broke it off."""
+        """Play all; true when the user broke it off, or whoever ended this process."""
         try:
-            if clock == "real":
-                with punctual(), asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
-                    runner.run(self._play_real(todo))
-            elif self._workers is not None and len(todo) > 1:
-                self._play_pool(todo, self._workers)
-            elif self._jobs > 1 and len(todo) > 1:
-                with Workers(min(self._jobs, len(todo))) as workers:
-                    self._play_pool(todo, workers)
-            else:
-                self._play_inline(todo)
+            with ended_as_interrupted():
+                self._play(todo, clock)
         except KeyboardInterrupt:
             return True
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from group
         return False
+
+    def _play(self, todo: Sequence[Job], clock: ClockKind) -> None:
+        if clock == "real":
+            with punctual(), asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
+                runner.run(self._play_real(todo))
+        elif self._workers is not None and len(todo) > 1:
+            self._play_pool(todo, self._workers)
+        elif self._jobs > 1 and len(todo) > 1:
+            with Workers(min(self._jobs, len(todo))) as workers:
+                self._play_pool(todo, workers)
+        else:
+            self._play_inline(todo)
 
     # booking
 
@@ -113,9 +123,20 @@ class Player:
             self._starts.append(Start(case_id=job.key[0], trial=job.key[1],
                                       attempt=self._ledger.next_attempt(*job.key)))
 
-    def _book(self, job: Job, outcome: Outcome, counts: bool = True) -> bool:
+    def _book(self, job: Job, outcome: Outcome, counts: bool = True,
+              then: Callable[[], object] = lambda: None) -> bool:
         """Append the attempt; true when the job should be tried again. `counts`: as one of its
-        tries."""
+        tries. An interrupt finds it booked, and `then` done, or neither: what the ledger holds is
+        what is counted."""
+        with held_back():
+            attempt, again = self._append(job, outcome, counts)
+            then()
+        # Outside: what is told may go to a pipe that nobody reads, and that must end by Ctrl-C.
+        if self._on_attempt is not None:
+            self._on_attempt(attempt, self._settled, self._total)
+        return again
+
+    def _append(self, job: Job, outcome: Outcome, counts: bool) -> tuple[Attempt, bool]:
         spent, tariff = outcome.spent, self._budget.tariff
         cost = self._budget.settle(job.key, spent)
         attempt = Attempt(
@@ -137,9 +158,7 @@ class Player:
             or (outcome.status == "void" and self._tries[job.key, "void"] <= MAX_VOID_RERUNS))
         if not again:
             self._settled += 1
-        if self._on_attempt is not None:
-            self._on_attempt(attempt, self._settled, self._total)
-        return again
+        return attempt, again
 
     # virtual time
 
@@ -167,14 +186,23 @@ class Player:
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    if self._book(job, result(future)):
+                    job = running[future]
+                    if self._book(job, result(future), then=partial(running.pop, future)):
                         queue.append(job)
-        except KeyboardInterrupt:
-            for future, job in running.items():
-                if not future.cancel():
-                    self._book(job, result(future))
+        except BaseException as error:
+            try:
+                if isinstance(error, KeyboardInterrupt):
+                    self._book_what_ends(running)
+            finally:
+                workers.stop()
             raise
+
+    def _book_what_ends(self, running: dict[Future[Outcome], Job]) -> None:
+        """Book the sessions that are over in a moment; the others are lost, as by a kill."""
+        for future in running:
+            future.cancel()
+        for future in wait([f for f in running if not f.cancelled()], INTERRUPT_S).done:
+            self._book(running[future], result(future))
 
     # real time
 
@@ -215,15 +243,14 @@ class Player:
                 self._reserve(job)
             async with booking:
                 await self._beside(self._write_start, job)
-            outcome = await self._play_beside(job, Meter(pace.hold), live, writer)
+            outcome = await self._play_beside(job, Meter(pace.hold, self._flow), live, writer)
             ready = outcome.spent.session_s > 0
             asked_s = outcome.retry_after_s or 0.0
             pace.ended(began_ns, ready=ready, throttled=outcome.throttled, asked_s=asked_s,
                        why=outcome.reason or "")
             # That the provider turned it away is no try of the case; the pace bounds how often.
             turned_away = outcome.throttled and not ready
-            async with booking:
-                again = await self._beside(self._book, job, outcome, not turned_away)
+            again = await to_its_end(self._book_beside(job, outcome, not turned_away, booking))
             pace.changed()
             if self.stopped is not None:
                 pace.stop(self.stopped)
@@ -233,6 +260,12 @@ class Player:
                 failures += 1
                 await asyncio.sleep(full_jitter_s(failures, min(asked_s, MAX_ASKED_S),
                                                   self._chance))
+
+    async def _book_beside(self, job: Job, outcome: Outcome, counts: bool,
+                           booking: asyncio.Lock) -> bool:
+        async with booking:
+            again: bool = await self._beside(self._book, job, outcome, counts)
+            return again
 
     async def _admitted(self, job: Job, pace: Pace) -> bool:
         """Wait until provider and budget have room, in this order of asking: between the budget's

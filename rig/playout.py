@@ -9,6 +9,7 @@ arrives later for the interrupted response. Both are derived offline from the ar
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -63,28 +64,27 @@ class PlayoutQueue:
         self._run = -1
         self._run_start_ns = 0
         self._run_n = 0
-
-    @property
-    def end_ns(self) -> int:
+        self.end_ns = 0
         """When everything queued so far has been heard; 0 before anything came."""
-        return self._run_start_ns + n_to_ns(self._run_n, self._rate_hz)
 
     def add(self, arrival: Arrival, source_n: int) -> Placement:
         """Queue one chunk."""
         if self._run < 0 or arrival.t_ns > self.end_ns:
-            self._run += 1
-            self._run_start_ns = arrival.t_ns
-            self._run_n = 0
+            self._begin_run(arrival.t_ns)
         placement = Placement(self.end_ns, source_n, arrival.n, self._run, arrival.response_id)
         self._run_n += arrival.n
+        self.end_ns = self._run_start_ns + n_to_ns(self._run_n, self._rate_hz)
         return placement
 
     def drop_after(self, t_ns: int) -> None:
         """Forget what would be heard from `t_ns` on; the next chunk opens a new run."""
         if t_ns < self.end_ns:
-            self._run += 1
-            self._run_start_ns = t_ns
-            self._run_n = 0
+            self._begin_run(t_ns)
+
+    def _begin_run(self, t_ns: int) -> None:
+        self._run += 1
+        self._run_start_ns = self.end_ns = t_ns
+        self._run_n = 0
 
 
 def place(
@@ -95,18 +95,18 @@ def place(
 ) -> list[Placement]:
     """Where every received sample is heard under `policy`; dropped samples have no placement."""
     queue = PlayoutQueue(rate_hz)
-    pending = sorted(interruptions, key=lambda i: i.t_ns) if policy == "flush" else []
+    pending = deque(sorted(interruptions, key=lambda i: i.t_ns) if policy == "flush" else ())
     void_responses: set[str] = set()
     placed: list[Placement] = []
     source_n = 0
     for arrival in arrivals:
         while pending and pending[0].t_ns <= arrival.t_ns:
-            placed = _interrupt(placed, queue, pending.pop(0), void_responses, rate_hz)
+            _interrupt(placed, queue, pending.popleft(), void_responses, rate_hz)
         if arrival.n > 0 and arrival.response_id not in void_responses:
             placed.append(queue.add(arrival, source_n))
         source_n += arrival.n
     for interruption in pending:
-        placed = _interrupt(placed, queue, interruption, void_responses, rate_hz)
+        _interrupt(placed, queue, interruption, void_responses, rate_hz)
     return placed
 
 
@@ -116,21 +116,24 @@ def _interrupt(
     interruption: Interruption,
     void_responses: set[str],
     rate_hz: int,
-) -> list[Placement]:
+) -> None:
+    """Cut `placed` where the interruption is. What was heard before it is never looked at: a peer
+    may interrupt as often as it sends audio."""
     t_ns = interruption.t_ns
     if interruption.response_id is not None:
         void_responses.add(interruption.response_id)
-    else:
-        void_responses.update(p.response_id for p in placed
-                              if p.response_id is not None
-                              and p.start_ns + n_to_ns(p.n, rate_hz) > t_ns)
     queue.drop_after(t_ns)
-    kept: list[Placement] = []
-    for p in placed:
-        heard_n = min(p.n, max(0, ns_to_n(t_ns - p.start_ns, rate_hz)))
+    cut: Placement | None = None
+    while placed and placed[-1].start_ns + n_to_ns(placed[-1].n, rate_hz) > t_ns:
+        cut = placed.pop()
+        if interruption.response_id is None and cut.response_id is not None:
+            void_responses.add(cut.response_id)
+        heard_n = min(cut.n, max(0, ns_to_n(t_ns - cut.start_ns, rate_hz)))
         if heard_n > 0:
-            kept.append(Placement(p.start_ns, p.source_n, heard_n, p.run, p.response_id))
-    return kept
+            # Those before it end where it begins, or earlier.
+            placed.append(Placement(cut.start_ns, cut.source_n, heard_n, cut.run,
+                                    cut.response_id))
+            return
 
 
 def render(

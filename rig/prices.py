@@ -174,10 +174,7 @@ class PriceBook:
         model over one for any."""
         settings = adapter.settings
         model = settings.get("model")
-        named = "base_url" if "base_url" in settings else "url"
-        base_url = settings.get(named)
-        default_url = next((s.default for s in registry.spec(adapter.name).settings
-                            if s.name == named), None)
+        base_url, default_url = registry.spec(adapter.name).address(settings)
         fitting = [e for e in self.entries
                    if e.price.adapter == adapter.name and e.price.model in (ANY, model)
                    and (e.price.base_url in (ANY, base_url)

@@ -107,6 +107,8 @@ class PlayedTurn(_Model):
     end_n: int
     speech_n: tuple[tuple[int, int], ...]
     """Speech segments from construction, absolute, `[start, end)`."""
+    texts: tuple[str, ...] = ()
+    """What each of them says; none in records of before."""
 
 
 class AdapterFacts(_Model):

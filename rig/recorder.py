@@ -14,10 +14,10 @@ import numpy as np
 from adapters.base import Adapter
 from audio.buffers import Float32
 from audio.files import atomic_write_text, sha256_file, write_flac_pcm16, write_wav_pcm16
-from audio.levels import is_clipped, loudest_frame_dbfs
 from audio.timebase import SESSION_RATE_HZ, n_to_s, ns_to_s, s_to_ns
 from probes.manifest import Case, Stream, TurnAudio, WindowSpec
 from rig.clock import ClockKind
+from rig.level_flags import level_flags
 from rig.orchestrator import Played
 from rig.playout import Arrival, Placement, place, render
 from rig.record import (
@@ -35,10 +35,6 @@ from rig.record import (
 )
 from rig.store import RunFolder
 from rig.timing import TimingCertificate, certify, model_underruns, peer_timing
-
-NEAR_SILENT_DBFS = -50.0
-"""Loudest 20 ms. Ours: speech of the default engine, made quieter step by step, loses its first
-detected frames between -49 and -54 dBFS and half of them at -69."""
 
 
 def adapter_facts(adapter: Adapter) -> AdapterFacts:
@@ -79,15 +75,6 @@ def heard_track(played: Played, rate_hz: int) -> Float32:
     return render(placements, source, rate_hz, SESSION_RATE_HZ, len(played.user))
 
 
-def level_flags(model: Float32) -> set[str]:
-    """Audio of a system that is scored as it is, and of which a reader should know: `near_silent`,
-    `clipped`. `model` is the heard track at 24 kHz; digital silence has neither."""
-    loudest_dbfs = loudest_frame_dbfs(model, SESSION_RATE_HZ)
-    quiet = loudest_dbfs is not None and loudest_dbfs < NEAR_SILENT_DBFS
-    flags = {"near_silent"} if quiet else set()
-    return flags | {"clipped"} if is_clipped(model) else flags
-
-
 def status_flags(events: Iterable[Event]) -> set[str]:
     """`response_incomplete`: the system itself said that a response broke off before its end (a
     token limit, a content filter). What was heard of it is scored; a reader should know."""
@@ -103,7 +90,8 @@ def certificate(played: Played, rate_hz: int,
         played.late_ns, window_ns, wake_ns=played.wake_ns,
         underruns_ns=model_underruns(hold_placements(played, rate_hz), rate_hz),
         detection_behind_ns=played.detection_behind_ns,
-        peer=peer_timing(states, played.origin_ns))
+        peer=peer_timing(states, played.origin_ns),
+        events_per_s=played.events_per_s, all_events_per_s=played.all_events_per_s)
 
 
 def write_session(
@@ -146,7 +134,8 @@ def write_session(
         windows=windows,
         barge_in_model_onset_s=(None if played.model_onset_ns is None
                                 else ns_to_s(played.model_onset_ns)),
-        flags=tuple(sorted(played.flags | level_flags(model) | status_flags(played.events))),
+        flags=tuple(sorted(played.flags | level_flags((model,), SESSION_RATE_HZ)
+                           | status_flags(played.events))),
         events=tuple(played.events),
         stereo=AudioFile(path=stereo_path.name, sha256=stereo_sha256, rate_hz=SESSION_RATE_HZ,
                          frames_n=len(played.user)),
@@ -179,11 +168,12 @@ def _write_sent(run: RunFolder, case: Case, trial: int, played: Played, *,
 
 
 def _played_turn(name: str, turn: TurnAudio, onset_n: int) -> PlayedTurn:
+    speech = [s for s in turn.segments if s.kind == "speech"]
     return PlayedTurn(
         name="turn1" if name == "turn1" else "turn2",
         audio_sha256=turn.audio_sha256,
         onset_n=onset_n,
         end_n=onset_n + turn.duration_n,
-        speech_n=tuple((onset_n + s.start_n, onset_n + s.end_n) for s in turn.segments
-                       if s.kind == "speech"),
+        speech_n=tuple((onset_n + s.start_n, onset_n + s.end_n) for s in speech),
+        texts=tuple(s.text or "" for s in speech),
     )

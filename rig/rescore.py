@@ -7,20 +7,35 @@ that cannot be used leaves its case unscored with the reason, and the others go 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from audio.buffers import Float32
 from audio.errors import AudioFileError, InputError
-from audio.files import probe, read_analysis_channel, require_channel, sha256_file
+from audio.files import (
+    AudioInfo,
+    channel_pair,
+    probe,
+    read_analysis_channel,
+    require_channel,
+    sha256_file,
+)
+from audio.levels import full_scale
 from audio.spans import Spans
 from audio.timebase import n_to_ns, s_to_ns
-from audio.vad import VadSettings, spans_ns
+from audio.vad import VadSettings
 from probes.manifest import ActionName, Params, WindowSpec
-from rig.activity import Channel, analyse
-from rig.scoring import CHUNK, Identity, Measured, case_params
+from rig.activity import Channel, analyse, detected_ns
+from rig.level_flags import level_flags
+from rig.one_signal import OneSignal
+from rig.scenes import Identity, case_params
+from rig.scoring import CHUNK, Measured
 from rig.store import first_problem
 from verifiers.measurement import measure
 from verifiers.scene import Action, Scene, TimedText, Window
@@ -30,6 +45,9 @@ MAX_WINDOW_S = 1_000_000.0
 """Eleven days: no recording is longer; ours."""
 MAX_LINE_BYTES = 1_000_000
 """A manifest line longer than this is not one; ours."""
+
+_NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Kinds of characters that no id may hold: they break lines and tables. `/` and blanks may be."""
 
 
 class RescoreLine(BaseModel):
@@ -86,12 +104,16 @@ def _line(raw: bytes, where: str) -> RescoreLine:
     if len(raw) > MAX_LINE_BYTES:
         raise InputError.expected(f"a line of at most {MAX_LINE_BYTES} bytes", got=len(raw),
                                   where=where)
+    _check_text(raw, where)
     try:
         line = RescoreLine.model_validate_json(raw)
+        if line.window.end_s <= line.window.start_s:
+            raise InputError(f"{where}: window must end after it starts, got start_s "
+                             f"{line.window.start_s:g} and end_s {line.window.end_s:g}")
         window = Window(s_to_ns(line.window.start_s), s_to_ns(line.window.end_s))
     except ValidationError as error:
-        raise InputError.expected("one case of a rescore manifest", got=first_problem(error),
-                                  where=where) from error
+        raise InputError.expected("one case of a rescore manifest",
+                                  got=first_problem(error, RescoreLine), where=where) from error
     except ValueError as error:
         raise InputError(f"{where}: window: {error}") from error
     if line.window.end_s > MAX_WINDOW_S:
@@ -112,6 +134,32 @@ def _line(raw: bytes, where: str) -> RescoreLine:
         raise InputError.expected("a path inside the --audio folder", got=repr(line.wav),
                                   where=where)
     return line
+
+
+def _check_text(raw: bytes, where: str) -> None:
+    """Raise `InputError` for what a JSON reader takes without a word or cannot tell well."""
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
+        if twice:
+            raise InputError.expected(f"the key {twice[0][:60]!r} once", got="it again",
+                                      where=where)
+        return dict(pairs)
+
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError.expected("UTF-8 text", got=f"byte 0x{raw[error.start]:02x} at position "
+                                  f"{error.start} of the line", where=where) from error
+    try:
+        found = json.loads(text, object_pairs_hook=once)
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        return  # the model below says what is wrong with it
+    name = found.get("id") if isinstance(found, dict) else None
+    if isinstance(name, str) and any(unicodedata.category(c) in _NO_NAME for c in name):
+        raise InputError.expected("an id without control characters", got=ascii(name[:60]),
+                                  where=where)
 
 
 def check_audio_folder(audio_dir: Path) -> None:
@@ -144,7 +192,7 @@ def _measure_chunk(lines: Sequence[RescoreLine], audio_dir: Path, vad: VadSettin
         except AudioFileError as error:
             recordings.append(_unusable(line, str(error)))
     channels = [c for r in recordings if isinstance(r, _Recording) for c in r.channels()]
-    activities = iter(analyse(channels, cache_dir))
+    activities = iter(zip(channels, analyse(channels, cache_dir), strict=True))
     out: list[Measured] = []
     for recording in recordings:
         if isinstance(recording, Measured):
@@ -153,11 +201,14 @@ def _measure_chunk(lines: Sequence[RescoreLine], audio_dir: Path, vad: VadSettin
         spans: list[Spans] = []
         problem: AudioFileError | None = None
         for _ in recording.wanted:
-            activity = next(activities)
+            channel, activity = next(activities)
             if isinstance(activity, AudioFileError):
                 problem = activity
-            else:
-                spans.append(spans_ns(activity.probabilities, activity.samples_n, vad))
+                continue
+            try:
+                spans.append(detected_ns(activity, channel, vad))
+            except AudioFileError as error:
+                problem = error
         out.append(recording.measured(spans, vad) if problem is None
                    else _unusable(recording.line, str(problem)))
     return out
@@ -177,13 +228,31 @@ class _Recording:
         require_channel(info, line.model_channel)
         require_channel(info, line.user_channel)
         self._recorded_ns = n_to_ns(info.frames_n, info.rate_hz)
-        self._warnings = tuple(code for code, _ in info.warnings)
         if info.frames_n == 0:
             raise AudioFileError.expected("a recording with samples", got="an empty one",
                                           where=path)
+        self._flags = {code for code, _ in info.warnings} | self._look(info)
         # No other verdict reads the user's side, so no other pays for its inference.
         self.wanted = ([line.model_channel, line.user_channel]
                        if line.expected_action == "ACCEPT_OVERLAP" else [line.model_channel])
+
+    def _look(self, info: AudioInfo) -> set[str]:
+        """One pass over both channels: flags of the model's; raises where both are one signal."""
+        both = OneSignal()
+
+        def model() -> Iterator[Float32]:
+            for user, samples in channel_pair(self._path, self.line.user_channel,
+                                              self.line.model_channel):
+                both.push(user, samples)
+                yield samples
+
+        flags = level_flags(model(), info.rate_hz, full_scale(info.subtype))
+        if both.found:
+            raise AudioFileError.expected(
+                "the user on one channel and the model on the other",
+                got=f"one signal on both (correlation {both.correlation:.3f}): nothing can be said "
+                "of the model", where=self._path)
+        return flags
 
     def channels(self) -> list[Channel]:
         """What the detector has to see."""
@@ -209,6 +278,6 @@ class _Recording:
             merge_gap_ns=s_to_ns(vad.merge_gap_s))
         return Measured(
             identity=line.identity, measurement=measure(scene), problem=None, playout="hold",
-            same_as_hold=True, flags=tuple(sorted(self._warnings)),
+            same_as_hold=True, flags=tuple(sorted(self._flags)),
             recorded_ns=self._recorded_ns, user=user, model=model,
             window_ns=(scene.window.start_ns, scene.window.end_ns))

@@ -1,11 +1,7 @@
-"""Plans a run: jobs, trials, resume, and what one job is. One case is one function call.
-
-`rig.player` decides when each is played.
-"""
+"""Plans a run: jobs, trials, resume. `rig.job` plays one, `rig.player` decides when."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,32 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from adapters import registry
-from adapters.base import Adapter, CaseHint, SessionConfig
+from adapters.base import Adapter, Cautioned
 from audio.conditions import AnyCondition
-from audio.errors import InfrastructureError, InputError
-from audio.files import read_channel
-from audio.timebase import FRAME_NS, NS_PER_S, SESSION_RATE_HZ
+from audio.errors import InputError
 from audio.vad import VadSettings
 from probes.manifest import Case, Stream, SuiteInfo
 from probes.render import load_built
+from rig.at_a_time import capped
 from rig.budget import Budget, Limits, Totals
-from rig.clock import ClockKind, loop_factory, utc_now
-from rig.handover import SessionWriter
-from rig.ledger import Attempt, Ledger, Status, dumps, finished, latest
-from rig.live import LiveDetection
-from rig.orchestrator import play
+from rig.clock import ClockKind
+from rig.job import Job, planned_s, play_beside, play_job
+from rig.ledger import Attempt, Ledger, dumps, finished, latest
+from rig.planned import write_streams
 from rig.player import Player
 from rig.prices import price_book
-from rig.recorder import adapter_facts, write_session
-from rig.schedule import Bounds, Plan
+from rig.recorder import adapter_facts
+from rig.schedule import Bounds
 from rig.sent import (
-    LineUser,
     check_conditions,
     conditions_facts,
     needs_voices,
     other_voices,
 )
-from rig.spending import Meter, Spent
 from rig.starts import Starts, lost
 from rig.store import (
     FolderLock,
@@ -52,7 +44,8 @@ from rig.store import (
     remove_leftovers,
     software_versions,
 )
-from rig.tracks import check_files
+from rig.system import adopt, check_record, read_system
+from rig.tracks import checked_record
 from rig.workers import Workers
 
 DEFAULT_RETRIES = 2
@@ -77,43 +70,10 @@ class RunRequest:
     vad: VadSettings = field(default_factory=VadSettings)
     conditions: tuple[AnyCondition, ...] = ()
     starts_per_minute: float | None = None
+    at_a_time: int | None = None
+    """What the provider lets be open together, in place of what is stated: `rig.at_a_time`."""
     seed: int | None = None
     """Of the waits between tries; nobody can foresee them without one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One session to play; everything a worker needs, and nothing global."""
-
-    case: Case
-    stream: Stream
-    trial: int
-    suite_dir: Path
-    run: RunFolder
-    adapter: str
-    settings: dict[str, str]
-    clock: ClockKind
-    bounds: Bounds
-    vad: VadSettings
-    conditions: tuple[AnyCondition, ...] = ()
-    voices: tuple[Path, ...] = ()
-    """Of other people, for babble."""
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.case.case_id, self.trial
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    status: Status
-    reason: str | None
-    started: str
-    ended: str
-    retry_after_s: float | None = None
-    hopeless: bool = False
-    throttled: bool = False
-    spent: Spent = Spent()  # noqa: RUF009 - immutable
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +98,6 @@ class RunResult:
         return not self.failed and not self.interrupted and self.limit is None
 
 
-def session_seed(case_id: str, trial: int) -> int:
-    """A seed from the case alone, so that order and concurrency never change a session."""
-    digest = hashlib.sha256(f"{case_id}\0{trial}".encode()).digest()
-    return int.from_bytes(digest[:4], "big")
-
-
 def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
     """Virtual where the system allows it, unless the user says otherwise."""
     if wanted == "virtual" and adapter.capabilities.realtime_only:
@@ -158,96 +112,6 @@ def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
 def plan_minutes(cases: Sequence[Case], streams: Mapping[str, Stream], bounds: Bounds) -> float:
     """Upper estimate of session minutes for one trial: speech plus every wait at its bound."""
     return sum(planned_s(case, streams[case.stream_id], bounds) for case in cases) / 60
-
-
-def planned_s(case: Case, stream: Stream, bounds: Bounds) -> float:
-    """Seconds of a session at its longest, whatever the system does, and a frame more."""
-    turn1_s, turn2_s = (t.duration_n / SESSION_RATE_HZ for t in (stream.turn1, stream.turn2))
-    wait_s = (bounds.turn1_reply_s + bounds.settle_s if case.delivery.mode == "take_turn"
-              else bounds.onset_s + (case.delivery.barge_in_after_s or 0.0))
-    after_s = bounds.tail_s + bounds.turn2_reply_s + bounds.trailing_s
-    return (turn1_s + wait_s + max(turn2_s + after_s, _window_end_s(case) + bounds.after_window_s)
-            + 2 * FRAME_NS / NS_PER_S)
-
-
-def _window_end_s(case: Case) -> float:
-    return max([case.window.end_s, *(w.end_s for w in case.alternate_windows.values())])
-
-
-def play_job(job: Job) -> Outcome:
-    """Play one case on a loop of its own and write its files."""
-    with asyncio.Runner(loop_factory=loop_factory(job.clock)) as runner:
-        return runner.run(play_job_async(job))
-
-
-async def play_beside(job: Job, meter: Meter, live: LiveDetection | None,
-                      writer: SessionWriter | None) -> Outcome:
-    """`play_job_async`, as the player calls it."""
-    return await play_job_async(job, live, writer, meter)
-
-
-async def play_job_async(job: Job, live: LiveDetection | None = None,
-                         writer: SessionWriter | None = None,
-                         meter: Meter | None = None) -> Outcome:
-    """Play one case on the running loop and write its files; trouble becomes an outcome.
-
-    In real time files are read beside the loop, on which other sessions run, and written by
-    `writer`.
-    """
-    meter = Meter() if meter is None else meter
-    started = utc_now()
-    adapter = registry.create(job.adapter, job.settings)
-    case = job.case
-    here = job.clock == "virtual"
-    plan = job_plan(job) if here else await asyncio.to_thread(job_plan, job)
-    line = (job_line(job, plan, adapter) if here
-            else await asyncio.to_thread(job_line, job, plan, adapter))
-    seed = session_seed(case.case_id, job.trial)
-    config = SessionConfig(case_id=case.case_id, trial=job.trial,
-                           system_prompt=case.system_prompt, seed=seed,
-                           settings=adapter.settings,
-                           hint=_hint(case) if adapter.capabilities.wants_hint else None)
-    try:
-        played = await play(plan, adapter, config, vad=job.vad, bounds=job.bounds, live=live,
-                            line=line, meter=meter)
-    except InfrastructureError as error:
-        return Outcome("infra_error", str(error), started, utc_now(), error.retry_after_s,
-                       error.hopeless, error.throttled, meter.spent)
-    facts = adapter_facts(adapter)
-    if writer is None:
-        timing = write_session(job.run, case, job.stream, job.trial, seed, facts, played,
-                               job.clock).timing
-        void_reason = timing.void_reason if timing.void else None
-    else:
-        written = await writer.write(job.run, case, job.stream, job.trial, seed, facts, played)
-        void_reason = written.void_reason
-    status: Status = "done" if void_reason is None else "void"
-    return Outcome(status, void_reason, started, utc_now(), spent=meter.spent)
-
-
-def job_plan(job: Job) -> Plan:
-    """The user's side of a case, read from the suite folder."""
-    case = job.case
-    return Plan(
-        turn1=read_channel(job.suite_dir / job.stream.turn1.path, 0),
-        turn2=read_channel(job.suite_dir / job.stream.turn2.path, 0),
-        window_end_s=_window_end_s(case),
-        barge_in_after_s=case.delivery.barge_in_after_s,
-    )
-
-
-def job_line(job: Job, plan: Plan, adapter: Adapter) -> LineUser | None:
-    """The user's side behind line conditions, for one session; `None` without any."""
-    if not job.conditions:
-        return None
-    return LineUser(job.conditions, plan, adapter.capabilities, job.case.case_id, job.trial,
-                    job.voices)
-
-
-def _hint(case: Case) -> CaseHint:
-    return CaseHint(expected_action=case.expected_action, window_start_s=case.window.start_s,
-                    window_end_s=case.window.end_s, user_offset_s=case.user_offset_s,
-                    target_text=case.target_text, barge_in=case.delivery.mode == "barge_in")
 
 
 def run_info(request: RunRequest, suite: SuiteInfo, streams: Mapping[str, Stream],
@@ -297,10 +161,18 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
     check_conditions(request.conditions, adapter.capabilities, built.streams)
     info = run_info(request, built.info, built.streams, adapter, clock)
     _check_folder(request, info)
+    if request.resume and not request.run.exists():
+        note(f"{request.run.path}: no run is there to go on with; a new one begins")
     make_folder(request.run.path)
     # Looked at again under the lock: another rig may have come first.
-    with FolderLock(request.run.path), _opened(request, info) as ledger:
+    used = sorted({case.stream_id for case in request.cases})
+    if isinstance(adapter, Cautioned) and (caution := adapter.caution) is not None:
+        note(caution)
+    with (FolderLock(request.run.path),
+          _opened(request, info, [built.streams[s] for s in used]) as ledger):
         settled = finished(ledger.attempts)
+        adopt(request.run, ledger.attempts)
+        said = read_system(request.run)
 
         def voices(case: Case, trial: int) -> tuple[Path, ...]:
             return other_voices(request.suite_dir, built.streams, case.stream_id, case.case_id,
@@ -312,7 +184,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
                 request.conditions, voices(case, trial))
             for trial in range(1, request.trials + 1) for case in request.cases
         ]
-        todo = [job for job in jobs if not _is_settled(job, settled)]
+        todo = [job for job in jobs if not _is_settled(job, settled, said)]
         before_n = len(ledger.attempts)
         if budget is None:
             budget = Budget(price_book(None).tariff(adapter), Limits())
@@ -324,15 +196,20 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             budget.count_before(ledger.attempts,
                                 lost(starts.before, ledger.attempts) if starts else (),
                                 lambda case_id: by_id.get(case_id, max(by_id.values())))
+            jobs_n, fewer = capped(request.jobs, adapter, request.at_a_time)
+            if fewer is not None:
+                note(fewer)
             player = Player(
-                jobs=request.jobs, retries=request.retries, ledger=ledger, starts=starts,
+                jobs=jobs_n, retries=request.retries, ledger=ledger, starts=starts,
                 budget=budget, planned_s=_planned_s, total=len(jobs),
                 already=len(jobs) - len(todo), play=play_job, play_beside=play_beside,
                 on_attempt=on_attempt, note=note, workers=workers,
                 starts_per_minute=request.starts_per_minute, seed=request.seed)
             interrupted = player.play(todo, clock)
-            if interrupted and starts is not None:
-                budget.count_abandoned()
+            if interrupted:
+                remove_leftovers(request.run.rec_dir)
+                if starts is not None:
+                    budget.count_abandoned()
         keys = {job.key for job in jobs}
         # A session that is played again because its files are lost is done no longer.
         again = {job.key for job in todo}
@@ -352,15 +229,18 @@ def _planned_s(job: Job) -> float:
     return planned_s(job.case, job.stream, job.bounds)
 
 
-def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt]) -> bool:
+def _is_settled(job: Job, settled: dict[tuple[str, int], Attempt],
+                said: dict[str, Any] | None) -> bool:
+    """Raises `InputError` where its system is not the one that the run says it has."""
     attempt = settled.get(job.key)
     if attempt is None:
         return False
     # A done case whose files are gone or damaged has nothing to score: play it again.
     try:
-        check_files(job.run, job.run.read_record(*job.key))
+        record = checked_record(job.run, *job.key)
     except InputError:
         return False
+    check_record(job.run, record, said)
     return True
 
 
@@ -376,13 +256,14 @@ def _check_folder(request: RunRequest, info: RunInfo) -> None:
     found = differences(run.read_info(), info)
     if found:
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise InputError(f"{run.path}: cannot resume: {'; '.join(found[:3])}{more}; choose "
-                         "another --out")
+        raise InputError(f"{run.path}: cannot resume: {'; '.join(found[:3])}{more}; give the "
+                         "settings of the run, or choose another --out")
 
 
-def _opened(request: RunRequest, info: RunInfo) -> Ledger:
+def _opened(request: RunRequest, info: RunInfo, streams: Sequence[Stream]) -> Ledger:
     """The run's ledger, with the plan beside it and what a killed process left removed."""
     _check_folder(request, info)
+    write_streams(request.run, streams)
     request.run.create(info, request.cases)
     remove_leftovers(request.run.rec_dir)
     return Ledger(request.run.ledger_path)

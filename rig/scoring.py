@@ -9,42 +9,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from audio.errors import AudioFileError, InputError
 from audio.spans import Spans
-from audio.timebase import SESSION_RATE_HZ, ns_to_s, s_to_ns
-from audio.vad import VadSettings, spans_ns
-from probes.manifest import Case, Params
-from rig.ledger import latest, read
+from audio.timebase import ns_to_s
+from audio.vad import VadSettings
+from rig.activity import detected_ns
+from rig.ledger import latest, read, why_not_done
 from rig.playout import POLICIES, Policy
 from rig.record import SessionRecord
+from rig.scenes import Identity, case_identity, scene_of
 from rig.store import RunFolder
-from rig.tracks import Track, analyse_tracks, check_files, make_track
-from rig.transcript import heard_transcript
-from rig.workers import Workers, result
+from rig.system import check_record, read_system
+from rig.tracks import Track, analyse_tracks, checked_record, make_track, track_channel
+from rig.worker_load import SLOW, worker_load
+from rig.workers import Workers
 from verifiers.decide import decide
 from verifiers.measurement import Measurement, measure
-from verifiers.scene import Action, CaseParams, Scene, Window
+from verifiers.scene import Scene
 from verifiers.thresholds import Thresholds, effective_limits
 from verifiers.verdict import Outcome, Verdict, unsupported
 
 NO_SPANS = Spans()
 CHUNK = 16
 """Records measured together: one batch of the detector."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which case a row belongs to. `None` where a foreign manifest does not say."""
-
-    case_id: str
-    trial: int
-    role: str | None
-    probe: str | None
-    level: str | None
-    expected_action: Action
-    params: CaseParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,55 +54,22 @@ class Measured:
     alternates_ns: tuple[tuple[str, int, int], ...] = ()
 
 
-def case_identity(case: Case, trial: int) -> Identity:
-    return Identity(case.case_id, trial, case.role, case.probe, case.level,
-                    Action(case.expected_action), case_params(case.params))
-
-
-def case_params(params: Params) -> CaseParams:
-    return CaseParams(max_wait_s=params.max_wait_s, max_latency_ms=params.max_latency_ms,
-                      ceiling_s=params.ceiling_s, max_spans=params.max_spans,
-                      min_coverage=params.min_coverage)
-
-
-def scene_of(record: SessionRecord, track: Track, model: Spans, vad: VadSettings) -> Scene:
-    """A record under one playout, as a verifier sees it."""
-    windows = record.windows
-
-    def window(start_s: float, end_s: float) -> Window:
-        return Window(s_to_ns(start_s), s_to_ns(end_s))
-
-    return Scene(
-        expected_action=Action(record.case.expected_action),
-        window=window(windows.scored.start_s, windows.scored.end_s),
-        model=model,
-        user=Spans.of(s for turn in record.turns for s in turn.speech_n).to_ns(SESSION_RATE_HZ),
-        recorded_ns=track.recorded_ns,
-        params=case_params(record.case.params),
-        target_text=record.case.target_text,
-        transcript=heard_transcript(record, track.placements, track.recorded_ns),
-        readback_from_ns=(None if windows.readback_from_s is None
-                          else s_to_ns(windows.readback_from_s)),
-        user_offset_ns=s_to_ns(windows.user_offset_s),
-        alternates=tuple((name, window(w.start_s, w.end_s))
-                         for name, w in sorted(windows.alternates.items())),
-        forced="forced" in record.flags,
-        merge_gap_ns=s_to_ns(vad.merge_gap_s),
-    )
-
-
 def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSettings,
                     ) -> list[Measured]:
-    """Measure sessions under both playouts; the flush row follows its hold row."""
+    """Measure sessions under both playouts; the flush row follows its hold row.
+
+    Raises `InputError` where a session is not of the system that the run says it has.
+    """
+    said = read_system(run)
     out: list[Measured] = []
     tracks: list[tuple[Identity, Track]] = []
     for identity in identities:
         try:
-            record = run.read_record(identity.case_id, identity.trial)
-            check_files(run, record)
+            record = checked_record(run, identity.case_id, identity.trial)
         except InputError as error:
             out += [_missing(identity, policy, str(error)) for policy in POLICIES]
             continue
+        check_record(run, record, said)
         tracks += [(identity, make_track(record, policy)) for policy in POLICIES]
     wanted = [t for _, t in tracks if t.policy == "hold" or t.differs_from_hold]
     activities = iter(analyse_tracks(run, wanted))
@@ -123,11 +80,13 @@ def measure_records(run: RunFolder, identities: Sequence[Identity], vad: VadSett
             out.append(replace(hold, playout="flush"))
             continue
         activity = next(activities)
-        if isinstance(activity, AudioFileError):
-            row = _missing(identity, track.policy, str(activity))
-        else:
-            model = spans_ns(activity.probabilities, activity.samples_n, vad)
+        try:
+            if isinstance(activity, AudioFileError):
+                raise activity
+            model = detected_ns(activity, track_channel(run, track), vad)
             row = _measured(identity, track, scene_of(track.record, track, model, vad))
+        except AudioFileError as error:
+            row = _missing(identity, track.policy, str(error))
         out.append(row)
         hold = row if track.policy == "hold" else hold
     return out
@@ -143,11 +102,14 @@ def _measured(identity: Identity, track: Track, scene: Scene) -> Measured:
 
 
 def session_flags(record: SessionRecord) -> tuple[str, ...]:
-    """Flags of the schedule, and of a system that lacks a pathway."""
+    """Flags of the schedule, and of a system that lacks a pathway or computes too slowly."""
     flags = set(record.flags)
     capabilities = record.adapter.capabilities
     if not capabilities.get("persona_prompt", True) or not capabilities.get("full_duplex", True):
         flags.add("architecture_constrained")
+    load = worker_load(record)
+    if load is not None and load.slow:
+        flags.add(SLOW)
     return tuple(sorted(flags))
 
 
@@ -165,12 +127,10 @@ def measure_run(run: RunFolder, vad: VadSettings, workers: Workers,
     done: list[Identity] = []
     rows: dict[tuple[str, int], list[Measured]] = {}
     for identity in planned:
-        attempt = attempts.get((identity.case_id, identity.trial))
-        if attempt is not None and attempt.status == "done":
+        problem = why_not_done(attempts.get((identity.case_id, identity.trial)))
+        if problem is None:
             done.append(identity)
             continue
-        problem = ("not played yet" if attempt is None
-                   else f"{attempt.status}: {attempt.reason or 'no reason given'}")
         rows[identity.case_id, identity.trial] = [_missing(identity, p, problem)
                                                   for p in POLICIES]
     finished = 0
@@ -185,18 +145,8 @@ def measure_run(run: RunFolder, vad: VadSettings, workers: Workers,
 
 def _measure_chunks(run: RunFolder, done: Sequence[Identity], vad: VadSettings,
                     workers: Workers) -> Iterator[list[Measured]]:
-    chunks = [done[i : i + CHUNK] for i in range(0, len(done), CHUNK)]
-    if workers.jobs <= 1 or len(chunks) <= 1:
-        for chunk in chunks:
-            yield measure_records(run, chunk, vad)
-        return
-    futures = [workers.submit(measure_records, run, chunk, vad) for chunk in chunks]
-    try:
-        for future in futures:
-            yield result(future)
-    finally:
-        for future in futures:
-            future.cancel()
+    return workers.in_order([partial(measure_records, run, done[i : i + CHUNK], vad)
+                             for i in range(0, len(done), CHUNK)])
 
 
 def verdict_of(row: Measured, thresholds: Thresholds) -> Verdict:

@@ -9,15 +9,9 @@ from typing import Any
 
 from audio.errors import InputError
 from audio.suggest import did_you_mean
-from audio.vad import VadSettings
+from audio.vad import CORRECTIONS, VadSettings
+from rig.cores import default_jobs as default_jobs
 from verifiers.thresholds import Thresholds
-
-
-def default_jobs() -> int:
-    """Processes to use when the user names no number: the cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 def load_average() -> float | None:
@@ -56,11 +50,25 @@ def scoring_settings(pairs: Sequence[str]) -> tuple[Thresholds, VadSettings]:
             thresholds[name] = _number(name, text, whole=name == "backchannel_max_spans")
         elif name in VAD_NAMES:
             vad[VAD_NAMES[name]] = _number(name, text, whole=False)
+        elif name in CORRECTIONS:
+            if text not in ("0", "1"):
+                raise InputError.expected("0 (off) or 1 (on)", got=repr(text),
+                                          where=f"--set {name}")
+            vad[name] = text == "1"
         else:
-            known = (*THRESHOLD_NAMES, *VAD_NAMES)
+            known = (*THRESHOLD_NAMES, *VAD_NAMES, *CORRECTIONS)
             raise InputError(f"--set {name}: expected one of {', '.join(known)}"
                              f"{did_you_mean(name, known)}")
     return Thresholds(**thresholds), VadSettings(**vad)
+
+
+def detector_settings(pairs: Sequence[str]) -> VadSettings:
+    """`--set` where only the detector is meant, and its edges as they are."""
+    for name in key_values(pairs, "--set"):
+        if name not in VAD_NAMES:
+            raise InputError(f"--set {name}: expected one of {', '.join(VAD_NAMES)}"
+                             f"{did_you_mean(name, VAD_NAMES)}")
+    return scoring_settings(pairs)[1]
 
 
 def _number(name: str, text: str, *, whole: bool) -> float | int:

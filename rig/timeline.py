@@ -1,12 +1,11 @@
-"""One session as a picture: for the terminal in characters, for the report as SVG.
-
-Both draw the same facts: the user's speech from construction, the model's speech as the detector
-found it, the scored window and the moments of the schedule.
-"""
+"""One session as a picture in characters, for the terminal: the user's speech from construction,
+the model's as the detector found it, and the windows. (The report draws its own: `rig.report`.)"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Stretch = tuple[float, float]
 
@@ -57,49 +56,13 @@ def _bracket(window: Stretch, cell_s: float, width: int) -> str:
     return " " * first + (inside or "|") + " " * (width - last - 1)
 
 
-SVG_WIDTH = 1000
-SVG_HEIGHT = 96
-_LEFT = 52
-_ROWS = {"user": 14, "model": 42}
-_BAR = 20
-
-
-def svg(timeline: Timeline) -> str:
-    """A self-contained SVG element; colours come from the page's style sheet by class."""
-    scale = (SVG_WIDTH - _LEFT - 8) / max(timeline.recorded_s, 1e-9)
-
-    def x(seconds: float) -> str:
-        return f"{_LEFT + min(max(seconds, 0.0), timeline.recorded_s) * scale:.1f}"
-
-    def width(stretch: Stretch) -> str:
-        return f"{max(0.5, (stretch[1] - stretch[0]) * scale):.1f}"
-
-    parts = [
-        f'<svg class="timeline" viewBox="0 0 {SVG_WIDTH} {SVG_HEIGHT}" role="img" '
-        f'aria-label="timeline of {timeline.recorded_s:.1f} seconds">',
-        f'<rect class="window" x="{x(timeline.window[0])}" y="6" '
-        f'width="{width(timeline.window)}" height="64"><title>window '
-        f'{timeline.window[0]:.3f} to {timeline.window[1]:.3f} s</title></rect>',
-    ]
-    for name, stretches in (("user", timeline.user), ("model", timeline.model)):
-        y = _ROWS[name]
-        parts.append(f'<text class="label" x="4" y="{y + 15}">{name}</text>')
-        parts.append(f'<line class="base" x1="{_LEFT}" x2="{SVG_WIDTH - 8}" y1="{y + _BAR}" '
-                     f'y2="{y + _BAR}"/>')
-        parts += [
-            f'<rect class="{name}" x="{x(s[0])}" y="{y}" width="{width(s)}" height="{_BAR}">'
-            f'<title>{name} {s[0]:.3f} to {s[1]:.3f} s</title></rect>' for s in stretches]
-    step = _tick_step(timeline.recorded_s)
-    ticks = int(timeline.recorded_s / step) + 1
-    parts += [
-        f'<line class="tick" x1="{x(i * step)}" x2="{x(i * step)}" y1="70" y2="75"/>'
-        f'<text class="tick" x="{x(i * step)}" y="90">{i * step:g}</text>' for i in range(ticks)]
-    parts.append("</svg>")
-    return "".join(parts)
-
-
-def _tick_step(seconds: float) -> float:
-    for step in (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0):
-        if seconds / step <= 24:
-            return step
-    return seconds / 24
+def timeline_of(row: Mapping[str, Any]) -> Timeline:
+    """The picture of one measurement row (`rig.scoring.timeline_row`)."""
+    return Timeline(
+        recorded_s=float(row["recorded_s"]),
+        user=tuple((float(a), float(b)) for a, b in row["user_spans_s"]),
+        model=tuple((float(a), float(b)) for a, b in row["model_spans_s"]),
+        window=(float(row["window_s"][0]), float(row["window_s"][1])),
+        alternates=tuple((str(name), (float(w[0]), float(w[1])))
+                         for name, w in sorted(row["alternate_windows_s"].items())),
+    )

@@ -17,6 +17,8 @@ Definitions
 - Model underruns: inside one response, how long the heard track fell silent because the next chunk
   was not there. The peer's or the network's doing as a rule.
 - Detection behind: the longest that live speech detection lagged behind a question of the schedule.
+- Events a second: those of the system, and of all systems of the run meanwhile, in the busiest
+  second. Where a void session had a flood of them (`rig.flow`), its reason says so.
 - Peer: lateness of the same frames where the peer says when it received them (by its clock, which
   on one machine is ours).
 """
@@ -35,6 +37,7 @@ from pydantic import BaseModel, ConfigDict
 
 from adapters.base import PEER_FRAMES
 from audio.timebase import FRAME_NS, NS_PER_MS, NS_PER_S, n_to_ns
+from rig.flow import flood
 from rig.playout import Placement
 
 MAX_LATE_NEAR_WINDOW_MS = 40.0
@@ -85,6 +88,8 @@ class TimingCertificate(BaseModel):
     model_underrun_max_ms: float = 0.0
     detection_behind_ms: float | None = None
     peer: PeerTiming | None = None
+    events_per_s: int | None = None
+    all_events_per_s: int | None = None
 
 
 def certify(
@@ -95,11 +100,14 @@ def certify(
     underruns_ns: Sequence[int] = (),
     detection_behind_ns: int | None = None,
     peer: PeerTiming | None = None,
+    events_per_s: int | None = None,
+    all_events_per_s: int | None = None,
 ) -> TimingCertificate:
     """Certificate from the lateness of frames 0, 1, 2, ... in nanoseconds.
 
     `window_ns`: the scored window on the session clock. `wake_ns`: loop lag of the same frames.
-    `underruns_ns`: as `model_underruns` gives them.
+    `underruns_ns`: as `model_underruns` gives them. `events_per_s`, `all_events_per_s`: of the
+    busiest second, `None` where nobody counted.
     """
     if not late_ns:
         return TimingCertificate(
@@ -122,6 +130,8 @@ def certify(
                   f"(budget {MAX_LATE_NEAR_WINDOW_MS:g} ms)")
     elif p99 > MAX_P99_LATE_MS:
         reason = f"lateness p99 {p99:.1f} ms is over the budget of {MAX_P99_LATE_MS:g} ms"
+    if reason is not None and (cause := flood(events_per_s, all_events_per_s)) is not None:
+        reason += f": {cause}"
     lag_ms = np.sort(np.asarray(wake_ns, dtype=np.float64)) / NS_PER_MS
     return TimingCertificate(
         frames_n=len(late_ns), late_p50_ms=rank(ordered, 0.5), late_p99_ms=p99,
@@ -136,7 +146,7 @@ def certify(
         model_underrun_max_ms=max(underruns_ns, default=0) / NS_PER_MS,
         detection_behind_ms=(None if detection_behind_ns is None
                              else detection_behind_ns / NS_PER_MS),
-        peer=peer)
+        peer=peer, events_per_s=events_per_s, all_events_per_s=all_events_per_s)
 
 
 def rank(ordered: NDArray[np.float64], q: float) -> float:

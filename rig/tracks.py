@@ -45,8 +45,17 @@ def make_track(record: SessionRecord, policy: Policy) -> Track:
     return Track(record, policy, flush, differs_from_hold=flush != hold)
 
 
-def check_files(run: RunFolder, record: SessionRecord) -> None:
-    """The recording must be the one that its record describes."""
+def checked_record(run: RunFolder, case_id: str, trial: int) -> SessionRecord:
+    """The record of a session whose recording is the one that it describes; raises `InputError`
+    where either is missing or damaged, or they do not fit."""
+    record = run.read_record(case_id, trial)
+    check_recording(run, record)
+    return record
+
+
+def check_recording(run: RunFolder, record: SessionRecord) -> None:
+    """Raise `AudioFileError` where the recording of a session is not the one that its record
+    describes."""
     _check_file(run.rec_dir / record.stereo.path, record.stereo.sha256)
 
 
@@ -64,10 +73,11 @@ def _check_file(path: Path, sha256: str) -> None:
 
 def analyse_tracks(run: RunFolder, tracks: Sequence[Track]) -> list[Activity | AudioFileError]:
     """Frame probabilities of every track, cached in the run folder."""
-    return analyse([_channel(run, track) for track in tracks], run.cache_dir)
+    return analyse([track_channel(run, track) for track in tracks], run.cache_dir)
 
 
-def _channel(run: RunFolder, track: Track) -> Channel:
+def track_channel(run: RunFolder, track: Track) -> Channel:
+    """What names the samples of a track, and how to get them."""
     record = track.record
     if not track.differs_from_hold:
         path = run.rec_dir / record.stereo.path
@@ -78,13 +88,20 @@ def _channel(run: RunFolder, track: Track) -> Channel:
     return Channel(hashlib.sha256(text.encode()).hexdigest(), lambda: _flushed(run, track))
 
 
-def _flushed(run: RunFolder, track: Track) -> Float32:
-    """The track under `flush`, with the same rounding to PCM16 that a recording has."""
+def heard_samples(run: RunFolder, track: Track) -> Float32:
+    """The track at `SESSION_RATE_HZ`. Raises `AudioFileError` when what came is not what the record
+    describes; the recording itself is not checked again (`checked_record`)."""
     record = track.record
+    if not track.differs_from_hold:
+        return read_channel(run.rec_dir / record.stereo.path, MODEL_CHANNEL)
     assert record.arrivals is not None
     path = run.rec_dir / record.arrivals.path
     _check_file(path, record.arrivals.sha256)
-    source = read_channel(path, 0)
-    heard = render(track.placements, source, record.arrivals.rate_hz, SESSION_RATE_HZ,
-                   record.recorded_n)
-    return analysis_samples(pcm16_to_float(float_to_pcm16(heard)), SESSION_RATE_HZ)
+    return render(track.placements, read_channel(path, 0), record.arrivals.rate_hz,
+                  SESSION_RATE_HZ, record.recorded_n)
+
+
+def _flushed(run: RunFolder, track: Track) -> Float32:
+    """The track under `flush`, with the same rounding to PCM16 that a recording has."""
+    heard = pcm16_to_float(float_to_pcm16(heard_samples(run, track)))
+    return analysis_samples(heard, SESSION_RATE_HZ)

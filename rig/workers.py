@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
+from types import FrameType, TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
 
 from audio.errors import InfrastructureError
-from audio.processes import end_with_parent, give_way
+from audio.processes import INDEX_NAME, end_own, end_with_parent, give_way
+from rig.interrupts import held_back
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,15 +37,47 @@ class Workers:
         self.jobs = jobs
         self._nice = nice
         self._pool: ProcessPoolExecutor | None = None
+        self._lines: tuple[Any, Any] | None = None
+        """Both ends of a pipe that says nothing; when it is closed here, the processes end."""
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Like `Executor.submit`. Raises like `result`."""
         if self._pool is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._lines = spawn.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(
-                self.jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin,
-                initargs=(self._nice,))
+                self.jobs, mp_context=spawn, initializer=_begin,
+                initargs=(self._nice, spawn.Value("i", 0), self._lines[0]))
         with _interrupts_held_back(), _dead_worker():
             return self._pool.submit(function, *args, **kwargs)
+
+    def in_order(self, calls: Sequence[Callable[[], T]]) -> Iterator[T]:
+        """The result of each call, in their order, each as soon as it and all before it are there.
+        A single call, or calls for a single process, are made here. Raises like `result`."""
+        if self.jobs <= 1 or len(calls) <= 1:
+            for call in calls:
+                yield call()
+            return
+        futures = [self.submit(call) for call in calls]
+        try:
+            for future in futures:
+                yield result(future)
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def stop(self) -> None:
+        """End the processes at once, whatever they do, with what they have started; what they were
+        computing is lost. A job that is given later is done by new ones."""
+        pool, self._pool = self._pool, None
+        self._hang_up()
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _hang_up(self) -> None:
+        lines, self._lines = self._lines, None
+        for line in lines or ():
+            line.close()
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +86,7 @@ class Workers:
                  trace: TracebackType | None) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+        self._hang_up()
 
 
 def result(future: Future[T]) -> T:
@@ -81,24 +118,62 @@ def _interrupts_held_back() -> Iterator[None]:
     traceback, so it inherits a blocked signal. In this process it would leave a half-started
     worker behind; as any thread may receive it, it is not enough to block it in this one.
     """
+    with held_back():
+        if threading.current_thread() is not threading.main_thread() \
+                or not hasattr(signal, "pthread_sigmask"):
+            yield
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(nice: int, begun_n: Synchronized[int], line: Connection[Any, Any]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end_now)
+    with begun_n.get_lock():
+        os.environ[INDEX_NAME] = str(begun_n.value)
+        begun_n.value += 1
+    end_with_parent()
+    threading.Thread(target=_end_with, args=(line,), daemon=True, name="stop-watch").start()
+    give_way(nice)
+
+
+def _end_with(line: Connection[Any, Any]) -> None:
+    with suppress(EOFError, OSError):
+        line.recv()
+    _end_now()
+
+
+def _end_now(_number: int = 0, _frame: FrameType | None = None) -> None:
+    """What is written half here was never there: all files get their names when they are whole."""
+    end_own()
+    os._exit(1)
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Whoever ends this process by SIGTERM, or by closing its terminal, ends it as Ctrl-C does:
+    what it has started ends too, and what was finished is kept."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
-    can_block = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else set()
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        # An event loop has its own way of taking Ctrl-C; in the background there is none.
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.raise_signal(signal.SIGINT)
+        else:
+            raise KeyboardInterrupt
+
+    numbers = [n for name in ("SIGTERM", "SIGHUP") if (n := getattr(signal, name, None)) is not None
+               and signal.getsignal(n) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        if can_block:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
-
-
-def _begin(nice: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
-    give_way(nice)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)

@@ -54,6 +54,8 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
         output.line(f"{entry.name}  {entry.summary}")
         if entry.missing is not None:
             output.line(f"    cannot run here: {entry.missing}")
+        if entry.unverified is not None:
+            output.line(f"    unverified: {entry.unverified}")
         output.line(f"    can: {_capabilities(entry.capabilities)}")
         for setting in entry.settings:
             output.line(f"    --set {_setting(setting)}")

@@ -30,7 +30,7 @@ from rig.store import FolderLock, make_folder
 @click.option("--tts-set", "tts_settings", multiple=True, metavar="KEY=VALUE", help="Setting of "
               "the speech engine; may be repeated.")
 @click.option("--voice", metavar="NAME", help="One voice for every conversation. Default: all of "
-              "the engine's, one a conversation.")
+              "the engine's, one a conversation; help lists them.")
 @click.option("--aligner", type=click.Choice(ALIGNERS), default=DEFAULT_ALIGNER, show_default=True,
               help="What finds the words' times.")
 @click.option("--aligner-weights", type=click.Path(), help="mms_fa: the file of its weights.")
@@ -55,6 +55,13 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
       rig build dsb-ifeval --filter instance=1 --level L2 --out small
     """
     output = Output(as_json=as_json)
+    if voice == "help":
+        names = EngineRenderer(tts, None, tuple(key_values(tts_settings, "--tts-set").items()),
+                               aligner, aligner_weights).voices
+        for name in names:
+            output.line(name)
+        output.document({"engine": tts, "voices": list(names)})
+        return 0
     watch = Stopwatch()
     spec = load_suite(suite)
     cases = select(expand(spec), levels, filter_expr)

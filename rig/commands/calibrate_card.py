@@ -15,6 +15,7 @@ from adapters.sound_card.loopback import REPEATABLE_MS, Summary, calibration_tex
 from audio.files import atomic_write_text
 from rig.clock import SessionClock, loop_factory, punctual
 from rig.console import Output
+from rig.finite_option import Finite
 from rig.settings import key_values
 
 
@@ -25,7 +26,7 @@ from rig.settings import key_values
               help="How often the stream is opened anew, as for every session.")
 @click.option("--chirps", type=click.IntRange(1, 100), default=5, show_default=True,
               help="Chirps an opening.")
-@click.option("--level", type=click.FloatRange(0.001, 1.0), default=0.3, show_default=True,
+@click.option("--level", type=Finite(0.001, 1.0), default=0.3, show_default=True,
               help="Peak of a chirp, 1 is full scale.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it for "
               "--set calibration=FILE.")

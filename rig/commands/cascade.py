@@ -9,12 +9,13 @@ from contextlib import suppress
 import click
 
 from rig.console import Output
+from rig.finite_option import Finite
 
 
 @click.command("cascade")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, show_default=True,
               help="Port on 127.0.0.1; 0 takes a free one.")
-@click.option("--pace", type=click.FloatRange(0, 1000), default=4.0, show_default=True,
+@click.option("--pace", type=Finite(0, 1000), default=4.0, show_default=True,
               help="Seconds of audio sent a second; 0 sends a reply at once.")
 @click.option("--json", "as_json", is_flag=True,
               help="One JSON document on standard output, once it is ready.")

@@ -12,6 +12,7 @@ from adapters.base import Adapter
 from rig.check import Checked, check
 from rig.commands.prices import prices_option
 from rig.console import Output
+from rig.finite_option import Finite
 from rig.prices import Tariff, money, price_book
 from rig.runner import choose_clock
 from rig.settings import key_values
@@ -22,7 +23,7 @@ from rig.settings import key_values
               "`rig adapters`.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the "
               "adapter; may be repeated.")
-@click.option("--wait-s", type=click.FloatRange(1.0, 60.0), default=10.0, show_default=True,
+@click.option("--wait-s", type=Finite(1.0, 60.0), default=10.0, show_default=True,
               help="Longest wait for the end of the reply.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def command(name: str, settings: tuple[str, ...], wait_s: float, prices_file: Path | None,

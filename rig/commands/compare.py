@@ -8,10 +8,12 @@ import click
 
 from audio.errors import InputError
 from audio.files import atomic_write_text
-from rig.comparing import load_systems
+from rig.comparing import load_runs
 from rig.comparison_text import as_csv, as_latex, print_comparison
 from rig.console import Output
+from rig.floor_data import beside, read_floors
 from rig.ledger import dumps
+from rig.playout import Policy
 from sweeps.comparison import compare
 from sweeps.effects import DRAWS, SEED
 
@@ -22,18 +24,23 @@ MIN_DRAWS = 1_000
 @click.command("compare")
 @click.argument("run_dirs", metavar="RUN...", nargs=-1, required=True,
                 type=click.Path(path_type=Path))
+@click.option("--playout", type=click.Choice(["hold", "flush"]), help="Which heard track decides. "
+              "Default: the one that the runs were scored with.")
 @click.option("--draws", type=click.IntRange(MIN_DRAWS, 1_000_000), default=DRAWS,
               show_default=True, help="Bootstrap draws over audio streams.")
 @click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True,
               help="Of the bootstrap.")
+@click.option("--floors", "floors_path", type=click.Path(path_type=Path), help="File of `rig "
+              "floors` to show beside the systems. Default: the one that ships.")
 @click.option("--csv", "csv_path", type=click.Path(path_type=Path),
               help="Also write every figure, a row each.")
 @click.option("--latex", "latex_path", type=click.Path(path_type=Path),
               help="Also write the tables for LaTeX (booktabs).")
 @click.option("--out", type=click.Path(path_type=Path), help="Also write the JSON document here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
-def command(run_dirs: tuple[Path, ...], draws: int, seed: int, csv_path: Path | None,
-            latex_path: Path | None, out: Path | None, as_json: bool) -> int:
+def command(run_dirs: tuple[Path, ...], playout: Policy | None, draws: int, seed: int,
+            floors_path: Path | None, csv_path: Path | None, latex_path: Path | None,
+            out: Path | None, as_json: bool) -> int:
     """Compare scored runs: effects of the conditioning, systems, roles on matched audio, trials.
 
     A difference is called resolved when the sign-flip p over audio streams, adjusted for its family
@@ -49,7 +56,10 @@ def command(run_dirs: tuple[Path, ...], draws: int, seed: int, csv_path: Path | 
     paths = [p.resolve() for p in (csv_path, latex_path, out) if p is not None]
     if len(set(paths)) < len(paths):
         raise InputError("expected different files for --csv, --latex and --out, got one twice")
-    document = compare(load_systems(run_dirs), draws_n=draws, seed=seed)
+    runs = load_runs(run_dirs, playout)
+    floors, why_none = beside(runs, read_floors(floors_path))
+    document = compare([*(run.system for run in runs), *floors], draws_n=draws, seed=seed)
+    document |= {"playout": runs[0].playout, "floors_missing": why_none}
     print_comparison(output, document)
     if csv_path is not None:
         atomic_write_text(csv_path, as_csv(document))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from probes.render import build_suite, load_built
 from rig.clock import Stopwatch
 from rig.console import Output
 from rig.rendering import EngineRenderer
-from rig.report import write_report
+from rig.report.build import write_report
 from rig.runner import RunRequest, run
 from rig.scores import recorded_minutes, write_scores
 from rig.scoring import measure_run
@@ -70,21 +72,22 @@ def command(out: Path, jobs: int | None, live: bool, as_json: bool) -> int:
         demo.build()
         demo.floors(workers)
         problem = demo.live(workers) if live else "left out: --no-live"
+        report = write_report(list(demo.folders.values()), out / "report.html", workers=workers)
     result = sweep(demo.floor_tables)
-    report = out / "report.html"
-    size = write_report(list(demo.folders.values()), report)
     demo.print_scores()
     flips = {name: len(system.flips) for name, system in result.systems.items()}
     output.line("verdicts that depend on the thresholds (180 configurations): "
                 + ", ".join(f"{name} {n}" for name, n in flips.items()))
     output.line(f"{demo.n_sessions} sessions, {demo.minutes:.0f} minutes of recording, in "
                 f"{watch.elapsed_s:.0f} s")
-    output.line(f"report: {report} ({size / 1e6:.1f} MB); recordings: {out / 'runs'}")
-    output.line(f"look at a case: rig inspect {out / 'runs' / 'long_endpoint'} R1-C1-1-L2")
+    output.line(f"report: {report.page} ({report.bytes / 1e6:.1f} MB); recordings: {out / 'runs'}")
+    # `make run` leaves the environment unactivated.
+    rig = "rig" if shutil.which("rig") else Path(sys.executable).with_name("rig")
+    output.line(f"look at a case: {rig} inspect {out / 'runs' / 'long_endpoint'} R1-C1-1-L2")
     if problem is not None:
         output.note(f"real time: {problem}")
     documents = demo.documents
-    output.document({"suite_dir": str(demo.suite_dir), "report": str(report),
+    output.document({"suite_dir": str(demo.suite_dir), "report": str(report.page),
                      "runs": {a: str(f.path) for a, f in demo.folders.items()},
                      "ias": {a: d["ias"] for a, d in documents.items()},
                      "latency": {a: d["latency"] for a, d in documents.items()},

@@ -11,7 +11,8 @@ from rig.console import Output
 from rig.doctor import Check, examine, healthy
 
 
-def _show(output: Output, title: str, checks: list[Check]) -> None:
+def show_checks(output: Output, title: str, checks: list[Check]) -> None:
+    """One line a check, and how to mend it."""
     output.line(title)
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -37,9 +38,9 @@ def command(as_json: bool) -> int:
     output = Output(as_json=as_json)
     checks = examine(Path.cwd())
     good = healthy(checks)
-    _show(output, "Needed", [check for check in checks if check.needed])
+    show_checks(output, "Needed", [check for check in checks if check.needed])
     output.line()
-    _show(output, "Optional", [check for check in checks if not check.needed])
+    show_checks(output, "Optional", [check for check in checks if not check.needed])
     output.line()
     bad = sum(check.needed and check.status != "ok" for check in checks)
     output.line("everything needed works" if good else f"{bad} needed "

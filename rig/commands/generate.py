@@ -19,6 +19,7 @@ from rig.answer_cache import AnswerCache
 from rig.backoff import SENDS
 from rig.chat_endpoint import TIMEOUT_S, ChatCounts, ChatEndpoint
 from rig.console import Output
+from rig.finite_option import Finite
 from rig.generating import CACHE_FOLDER, Generated, Plan, generate, plan
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -45,7 +46,7 @@ INFRASTRUCTURE_EXIT_CODE = 3
               "to; may be SUITE itself.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder of answers. Default: "
               f"OUT/{CACHE_FOLDER}.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(1, 600), default=TIMEOUT_S,
+@click.option("--timeout", "timeout_s", type=Finite(1, 600), default=TIMEOUT_S,
               show_default=True, metavar="S", help="Longest time for one answer.")
 @click.option("--force", is_flag=True, help="Write conversations anew that OUT has already.")
 @click.option("--dry-run", is_flag=True, help="Say what would be asked for; no endpoint is needed.")

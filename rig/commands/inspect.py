@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from audio.suggest import did_you_mean
 from rig.console import Output
 from rig.ledger import read
 from rig.playout import Policy
-from rig.report import timeline_of
+from rig.scenes import case_identity
 from rig.scores import decide_all, scores_document
-from rig.scoring import case_identity, measure_records, timeline_row
+from rig.scoring import measure_records, timeline_row
 from rig.sent import condition_texts
 from rig.settings import scoring_settings
 from rig.store import RunFolder
-from rig.timeline import ascii_lines
+from rig.timeline import ascii_lines, timeline_of
+from rig.worker_load import worker_load
 
 
 @click.command("inspect")
@@ -75,16 +77,24 @@ def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], 
     output.table("measured", ["what", "value"], list(numbers.items()))
     output.table("schedule", ["moment", "s"], [
         [e.name, f"{e.t_ns / 1e9:.3f}"] for e in record.events if e.kind == "user"])
+    scored_window = record.windows.scored
+    output.line(f"window: {scored_window.start_s:.3f} to {scored_window.end_s:.3f} s")
     for name, alternate in found.get("alternates", {}).items():
         output.line(f"{name}: {alternate['outcome']}: {alternate['reason']}")
     if record.line is not None:
         output.line("line conditions: " + ", ".join(condition_texts(record.line.conditions)))
         output.table("came to", ["what", "value"], list(record.line.achieved.items()))
+    load = worker_load(record)
+    if load is not None:
+        output.line(f"model: {load.compute_p50_ms:.1f} ms for a frame of {load.frame_ms:g} ms (p95 "
+                    f"{load.compute_p95_ms:.1f}, most {load.compute_max_ms:.1f}), real-time factor "
+                    f"{load.real_time_factor:.2f}, at most {load.waiting} waiting")
     if found["flags"]:
         output.line("flags: " + ", ".join(found["flags"]))
     output.line(f"recording: {run.stereo_path(case_id, trial)}")
     if record.line is not None:
         output.line(f"sent to the system: {run.sent_path(case_id, trial)}")
     output.document({**found, **row, "attempts": [a.model_dump() for a in attempts],
+                     "worker": None if load is None else {**asdict(load), "slow": load.slow},
                      "line": None if record.line is None else record.line.model_dump()})
     return 0

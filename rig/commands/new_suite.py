@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from probes.newsuite import write_new_suite
 from rig.console import Output
+from rig.wording import pasteable
 
 
 @click.command("new-suite")
@@ -29,8 +29,8 @@ def command(folder: Path, name: str | None, as_json: bool) -> int:
     chosen, written = write_new_suite(folder, name)
     for path in written:
         output.line(str(folder / path.relative_to(folder.resolve())))
-    output.line(f"suite {chosen}; change it, then: rig build {shlex.quote(str(folder))} "
-                "--dry-run")
+    output.line(f"suite {chosen}; change it, then: "
+                + pasteable("rig", "build", folder, "--dry-run"))
     output.document({"suite": chosen, "dir": str(folder),
                      "files": [str(folder / p.relative_to(folder.resolve())) for p in written]})
     return 0

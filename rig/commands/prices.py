@@ -9,7 +9,7 @@ import click
 
 from adapters import registry
 from rig.console import Output
-from rig.prices import ENVIRONMENT, NOTHING_LEAVES, Price, as_row, price_book
+from rig.prices import ANY, ENVIRONMENT, NOTHING_LEAVES, Price, as_row, price_book
 
 
 def prices_option() -> click.Option:
@@ -61,16 +61,18 @@ def command(prices_file: Path | None, example: bool, as_json: bool) -> int:
         at = "" if price.base_url is None else f" at {price.base_url}"
         output.line(f"{price.adapter}, {_model(price)}{at}: {rates(price)}")
         output.line(f"    {price.date}, {price.source} [{listed.file}]")
-    priced = {listed.price.adapter for listed in book.entries}
-    others = [entry for entry in registry.describe() if entry.name not in priced]
+    others = [e for e in registry.describe() if not any(
+        listed.price.adapter == e.name
+        and listed.price.model in (ANY, *(s.default for s in e.settings if s.name == "model"))
+        for listed in book.entries)]
     free = [e.name for e in others if not e.capabilities.realtime_only]
     unknown = [e.name for e in others if e.capabilities.realtime_only]
     output.line(f"{NOTHING_LEAVES}: {', '.join(free) or 'none'}")
-    output.line(f"price unknown: {', '.join(unknown) or 'none'}")
+    output.line(f"price unknown, as they are set by default: {', '.join(unknown) or 'none'}")
     output.document({"prices": [as_row(listed) for listed in book.entries],
                      "free": free, "unknown": unknown})
     return 0
 
 
 def _model(price: Price) -> str:
-    return "any model" if price.model == "*" else price.model
+    return "any model" if price.model == ANY else price.model

@@ -12,6 +12,7 @@ import click
 
 from adapters.known_peer.launch import started
 from rig.console import Output
+from rig.finite_option import Finite
 from rig.selftest import run, scenarios
 from rig.selftest_readings import (
     MAX_MEDIAN_MS,
@@ -31,12 +32,12 @@ from rig.settings import load_average
 @click.command("selftest")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=2, show_default=True,
               help="Times that every agent is met; a round takes about 15 s.")
-@click.option("--delay-ms", type=click.FloatRange(10.0, 1000.0), default=50.0, show_default=True,
+@click.option("--delay-ms", type=Finite(10.0, 1000.0), default=50.0, show_default=True,
               help="Size of the delay that is put in and must be seen.")
-@click.option("--max-median-ms", type=click.FloatRange(0.0), default=MAX_MEDIAN_MS,
+@click.option("--max-median-ms", type=Finite(0.0), default=MAX_MEDIAN_MS,
               show_default=True, help="Budget on the median size of the error, by arrival and by "
               "energy.")
-@click.option("--max-p95-ms", type=click.FloatRange(0.0), default=MAX_P95_MS, show_default=True,
+@click.option("--max-p95-ms", type=Finite(0.0), default=MAX_P95_MS, show_default=True,
               help="Budget on its 95th percentile.")
 @click.option("--keep-void", is_flag=True, help="Measure sessions over their timing budget as "
               "well: to look at a machine that cannot keep time.")

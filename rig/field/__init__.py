@@ -1,0 +1,1 @@
+"""Field study: what recordings of real calls say, without any ground truth."""

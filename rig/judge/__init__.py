@@ -1,0 +1,1 @@
+"""Persona adherence by a language model: `rig judge` (DSB-IFEval, section 4 and appendix D)."""

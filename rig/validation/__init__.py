@@ -1,0 +1,1 @@
+"""Human validation: samples drawn and blinded, pages for annotators, agreement of answers."""
