@@ -22,9 +22,9 @@ LONGEST_S = 14.0
 
 
 SHORT = {"the server closed the connection: ": "closed: ", "the server answered ": "",
-         "the agent answered ": "", "the agent closed the connection: ": "closed: ",
+         "the agent answered ": "", "POST: ": "", "the agent closed the connection: ": "closed: ",
          "cannot connect: ": "", "error event: ": "", "; rate limit or quota": "",
-         "the connection was given up: ": "given up: ",
+         "the rig closed the connection: ": "given up: ",
          "the connection broke off without a close (1006)": "broke off (1006)"}
 """Of a reason, for a cell of the table."""
 
@@ -66,11 +66,12 @@ def check_transparent(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
         _same(seen.verdicts[action], theirs, suite, seen)
     _same(seen.flush_verdict, calm.flush_verdict, suite, seen)
     later_s = seen.play.later_s
-    if suite.subject.same == "speech":
-        assert_same_speech(seen.result, calm.result, later_s,
-                           int(seen.record.adapter.capabilities["output_rate_hz"]))
-    else:
+    if suite.subject.same == "responses":
         assert_same_responses(seen.result, calm.result)
+    else:
+        assert_same_speech(seen.result, calm.result, later_s,
+                           int(seen.record.adapter.capabilities["output_rate_hz"]),
+                           by_likeness=suite.subject.same == "sound")
 
 
 def _same(mine: Verdict, theirs: Verdict, suite: FaultSuite, seen: Seen) -> None:

@@ -1,6 +1,6 @@
 """Plays the faults of a subject as `rig run` would and judges the recordings as `rig score` would.
 
-`runner.play_job_async` plays, writes and says `done`, `void` or `infra_error` with its reason;
+`jobs.play_job_async` plays, writes and says `done`, `void` or `infra_error` with its reason;
 `scoring` measures the recordings; `verifiers` decide. Nothing of that is imitated here. One
 recording is judged by three actions, each with a window of its own.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from faults import REPLIES_S, Plays, Server, Subject
-from session_harness import AT_ONCE, KEY, PROMPT, TRIES, Result, deaf_peer
+from session_harness import KEY, PROMPT, TRIES, Result, deaf_peer
 
 from adapters import registry
 from adapters.simulated import voice
@@ -27,16 +27,17 @@ from audio.files import sha256_samples, write_wav_pcm16
 from audio.timebase import SESSION_RATE_HZ, n_to_s
 from audio.vad import VadSettings
 from probes.manifest import Case, Delivery, Params, SegmentAudio, Stream, TurnAudio, WindowSpec
-from rig import runner
+from rig import job as jobs
 from rig.clock import loop_factory, punctual
 from rig.handover import SessionWriter
+from rig.job import Job, Outcome
 from rig.ledger import Attempt, Ledger, latest, read
 from rig.live import LiveDetection
 from rig.orchestrator import Played, SessionFailedError, play
 from rig.record import SessionRecord
-from rig.runner import Job, Outcome
+from rig.scenes import case_identity, scene_of
 from rig.schedule import Bounds
-from rig.scoring import case_identity, measure_records, scene_of, verdict_of
+from rig.scoring import measure_records, verdict_of
 from rig.selftest import user_turn
 from rig.store import RunFolder
 from rig.tracks import make_track
@@ -166,7 +167,7 @@ async def _play_all(subject: Subject, plays: dict[str, Plays], folder: Path, at_
     with socket.socket() as free, pytest.MonkeyPatch.context() as patch:
         free.bind(("127.0.0.1", 0))
         closed = f"ws://127.0.0.1:{free.getsockname()[1]}/v1"
-        patch.setattr(runner, "play", keeping)
+        patch.setattr(jobs, "play", keeping)
         with LiveDetection() as live, SessionWriter() as writer:
             await writer.start()
             async with (served.running() as server, deaf_peer(b"") as mute,
@@ -181,19 +182,18 @@ async def _play_all(subject: Subject, plays: dict[str, Plays], folder: Path, at_
                               {**subject.settings, **subject.address(url, there),
                                **play_.settings}, "real", play_.bounds or subject.bounds, VAD)
                     began = asyncio.get_running_loop().time()
-                    outcome = await runner.play_job_async(job, live, writer)
+                    outcome = await jobs.play_job_async(job, live, writer)
                     played, failure = kept[trials[name]]
-                    met = getattr(server, "conversations", {}).get(there, [])
+                    lasted_s = asyncio.get_running_loop().time() - began
                     seen[name] = Seen(name, play_, outcome, Result(
-                        None if failure else played, failure,
-                        asyncio.get_running_loop().time() - began, met[-1] if met else None,
+                        None if failure else played, failure, lasted_s, await server.met(there),
                         rate_hz))
 
                 await _rounds(meet, list(plays), seen, at_once)
     attempts = booked(seen, run, case, trials)
     judge(seen.values(), run, case, trials)
     adapter = registry.create(subject.adapter, {
-        **subject.settings, **subject.address("ws://127.0.0.1:1/v1", "calm")})
+        **subject.settings, **subject.address("ws://127.0.0.1:1/v1", "calm")}, to_play=False)
     facts = repr((vars(adapter), adapter.settings, adapter.version, adapter.capabilities))
     return FaultSuite(subject, served, run, seen, attempts, library_log.getvalue(), facts)
 
@@ -233,15 +233,14 @@ async def _rounds(meet, names: list[str], seen: dict[str, Seen], at_once: int) -
             return
 
 
-def played_faults(subject: Subject, names: Iterable[str], folder: Path,
-                  at_once: int = AT_ONCE) -> FaultSuite:
+def played_faults(subject: Subject, names: Iterable[str], folder: Path) -> FaultSuite:
     """The undisturbed session and these faults, played and judged."""
     plays = {"calm": Plays(subject.calm), **{n: subject.played[n] for n in names}}
-    return play_plays(subject, plays, folder, at_once)
+    return play_plays(subject, plays, folder, subject.at_once)
 
 
 def play_plays(subject: Subject, plays: dict[str, Plays], folder: Path,
-               at_once: int = AT_ONCE) -> FaultSuite:
+               at_once: int) -> FaultSuite:
     """Any sessions of a subject, played and judged."""
     library_log = io.StringIO()
     with _watched(subject, library_log), punctual(), \

@@ -4,7 +4,8 @@ the registrations (which faults, which adapters, of which kind; not what was mea
     python tests/conformance/fault_table.py [ADAPTER ...]
 
 plays every fault of every adapter, or of those named, prints the page and writes it; what is not
-played anew stays as the page has it. Ends with 1 when a fault did not end as its kind must.
+played anew, or cannot be here, stays as the page has it. Ends with 1 when a fault did not end as
+its kind must, or could not be played.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ NONE = "–"
 INTRO = """\
 # Faults
 
-Written by `make faults`, which plays every fault of the adapters that speak over a WebSocket to a
-peer. `webrtc` and `sound_card` have fault tests of their own, which judge sessions and no verdicts
-(`tests/conformance/test_webrtc.py`, `test_sound_card.py`); `cascade` is `openai_realtime`'s wire
-against our own server. Real sessions in real time, by the runner of `rig run`, against a loopback
-server of the protocol that does what the row says. Recordings are measured and judged as
-`rig score` does. No hosted service is called.
+Written by `make faults`, which plays every fault of the adapters that have a peer. (`cascade` is
+`openai_realtime`'s wire against our own server.) Real sessions in real time, by the runner of
+`rig run`, against a loopback server of the protocol that does what the row says: for `webrtc` an
+agent of aiortc in another process, for `sound_card` a PortAudio whose card is a thread. Recordings
+are measured and judged as `rig score` does. No hosted service is called.
 
 - *Transparent*: the verdict equals that of the undisturbed session, by three actions (TAKE_TURN,
-  LISTEN, READBACK) and under both playouts; so do the tracks, the words and the flags.
+  LISTEN, READBACK) and under both playouts; so do the tracks (of `webrtc`, behind a codec: their
+  likeness), the words and the flags.
 - *Infrastructure*: the attempt ends as `infra_error`, with the cause in one line. Nothing is
   scored.
 - *Behaviour*: scored (TAKE_TURN/LISTEN/READBACK), and flagged where the reader should know.
@@ -115,7 +116,10 @@ One session at a time, {machine}. *Differing*: samples in which the recorded `ho
 the one recomputed from the arrival log, written from the definition in a dozen lines of numpy
 (`tests/conformance/recorded_tracks.py`). *Lag*: from the server's handing a piece to its socket,
 by its own reading of this machine's clock, to the rig's stamp. *Place*: from where the piece
-would be heard by the server's clock to where it was recorded. Bound: {TRACK_MS:g} ms at p95.
+would be heard by the server's clock to where it was recorded (of a sound card: where each reply
+began, by the card's clock; of `webrtc`: where the sender's clock puts it, by its fastest packet,
+and the jitter buffer later; the look-ahead of the codec is in what the server hands over). Bound:
+{TRACK_MS:g} ms at p95.
 *Flush*: from the server's word of the interruption to the rig's flush point; bound: {FLUSH_MS:g}
 ms. *Cut*: from there to the end of what is heard under `flush`. *Loop lag*: how late the rig came
 back to its own frames meanwhile, p95; the tests allow the bounds that much more.
@@ -218,10 +222,13 @@ def main(arguments: list[str]) -> int:
     import os
     import platform
 
-    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() and arguments else ""
+    before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     dones, failed = [], []
     for adapter, subject in subjects().items():
-        if arguments and adapter not in arguments:
+        wanted = not arguments or adapter in arguments
+        if wanted and subject.missing is not None:
+            failed.append(subject.missing)
+        if not wanted or subject.missing is not None:
             done = kept(before, subject) if before else None
         else:
             with tempfile.TemporaryDirectory() as folder:

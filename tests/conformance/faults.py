@@ -30,7 +30,8 @@ has to be touched:
 - `sees` is a regular expression: of infrastructure faults it must be found in the reason that `rig
   run` writes into the ledger, of the others in the session's event log. `same` says how the tracks
   of transparent faults are compared, beyond the verdict: by `responses`, where the protocol has
-  ids for them, or by the `speech` in a stream. `http_429_retry_after` asks for 7 s.
+  ids for them, by the `speech` in a stream, or by its `sound` behind a codec with losses.
+  `http_429_retry_after` asks for 7 s.
 - `barge_in` is a session with a first reply of 6 s, in which the server says that turn 2 interrupts
   it (its moments are in `PeerLog.interruptions`), or `NotApplicable`.
 
@@ -41,17 +42,20 @@ has to be touched:
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from adapters.local_models import MODELS
 from rig.schedule import Bounds
 
 Group = Literal["transparent", "infrastructure", "behaviour"]
 When = Literal["connect", "handshake", "mid-turn", "after done", "throughout"]
 
+AT_ONCE = 8
 REPLIES_S = (1.0, 0.8)
 """Length of the replies of an undisturbed session."""
 
@@ -135,9 +139,9 @@ _ALL = (
     Fault("near_zero", "behaviour", "throughout", "scored, near_silent",
           "the reply is there, 60 dB too quiet", flags=("near_silent",), quick=True,
           outcomes=(("TAKE_TURN", "fail"), ("LISTEN", "pass"), ("READBACK", "fail"))),
-    Fault("no_transcript", "behaviour", "throughout", "scored, no words",
+    Fault("no_transcript", "behaviour", "throughout", "scored but for words",
           "the words are never sent",
-          outcomes=(("TAKE_TURN", "calm"), ("LISTEN", "calm"), ("READBACK", "fail"))),
+          outcomes=(("TAKE_TURN", "calm"), ("LISTEN", "calm"), ("READBACK", "unscored"))),
 )
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
 """Every fault by name, in the order of the table."""
@@ -177,6 +181,9 @@ class PeerLog:
     """Moment just before a piece of audio was sent, and its samples."""
     interruptions: list[int] = field(default_factory=list)
     """Moments just before it said that the user interrupts."""
+    onsets_ns: list[int] = field(default_factory=list)
+    """Instead, of a peer that has a clock of its own: when its replies began, from the first sound
+    of the user that it heard."""
 
 
 class Server(Protocol):
@@ -185,6 +192,10 @@ class Server(Protocol):
     def running(self) -> AbstractAsyncContextManager[Any]: ...
 
     def url_of(self, name: str) -> str: ...
+
+    async def met(self, name: str) -> Any | None:
+        """The server's side of the last session of a scenario, once that is over."""
+        ...
 
     def peer_log(self, name: str) -> PeerLog | None:
         """Of the last session of a scenario; `None` where it keeps none."""
@@ -213,11 +224,25 @@ class Subject:
     bounds: Bounds = field(default_factory=lambda: Bounds(
         turn1_reply_s=3.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, trailing_s=0.2,
         onset_s=1.0, after_window_s=0.35))
-    same: Literal["responses", "speech"] = "responses"
+    same: Literal["responses", "speech", "sound"] = "responses"
     words: bool = True
     """Whether the system gives its words: READBACK of one that does not is unscored."""
+    jitter_ms: float = 0.0
+    """How much later than it came its audio is heard, where packets are placed by their sender's
+    clock."""
+    needs: str | None = None
+    """A package that must be installed to play it; then its tests are marked `peer`."""
+    at_once: int = AT_ONCE
+    """Sessions side by side."""
     piece_s: float = 0.0
     """Length of the pieces that a stream comes in: its sounds are heard on that grid."""
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot be played here, in one line."""
+        if self.needs is None or importlib.util.find_spec(self.needs) is not None:
+            return None
+        return f"{self.adapter}: the package {self.needs} is not installed: make install-parity"
 
     def fault(self, name: str) -> Fault:
         """The fault that an entry of `faults` is, form or not."""
@@ -260,8 +285,8 @@ UNREGISTERED: dict[str, str] = {
     **dict.fromkeys(("silent", "monologue", "echo", "metronome", "long_endpoint", "eager", "random",
                      "oracle", "inverse"), "simulated: there is no connection"),
     "cascade": "openai_realtime's wire against a server of ours; test_cascade_server.py",
-    "webrtc": "needs the extra of that name; its faults are in test_webrtc.py",
-    "sound_card": "a device and no connection; its faults are in test_sound_card.py",
     "peer": "the known peer of the self-test; its faults are in test_peer.py",
+    **dict.fromkeys((*MODELS, "worker"),
+                    "a process on a pipe; its faults are in test_worker_session.py"),
 }
 """Adapters without a subject, and why. Every other adapter of the registry has one."""

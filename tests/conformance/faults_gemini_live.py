@@ -214,7 +214,7 @@ SUBJECT = Subject(
         "wrong_rate/format": Plays(make(mime_type="audio/ogg;codecs=opus"),
                                    r"^the server sends another format: audio/ogg;codecs=opus"),
         "ping_stall": _mid_turn(stall(), settings=KEPT_ALIVE, bounds=PATIENT,
-                                sees=r"given up: 1011 'keepalive ping timeout'"),
+                                sees=r"the rig closed the connection: 1011 'keepalive ping"),
         "burst": Plays(make(pace_s=0.0, chunk_s=0.02)),
         "burst/one_piece": Plays(make(chunk_s=60.0)),
         "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),

@@ -132,7 +132,7 @@ SUBJECT = Subject(
                             r"another audio format: audio.format.rate: 16000 instead of 24000",
                             hopeless=False),
         "ping_stall": _mid_turn(stall(), settings=KEPT_ALIVE, bounds=PATIENT,
-                                sees=r"given up: 1011 'keepalive ping timeout'"),
+                                sees=r"the rig closed the connection: 1011 'keepalive ping"),
         "burst": Plays(make(at_once=True)),
         "burst/long_pieces": Plays(make(chunk_s=0.15), later_s=0.05),
         "trickle": Plays(make(chunk_s=0.01), later_s=PIECE_S - 0.01),

@@ -120,7 +120,7 @@ SUBJECT = Subject(
         "gibberish": Plays(make(at_delta=(2, say(*["hello"] * 30))),
                            r"21 messages in a row are no events"),
         "too_big": Plays(make(at_delta=(2, say("x" * (16 * 2**20 + 1)))),
-                         r"the connection was given up: 1009"),
+                         r"the rig closed the connection: 1009"),
         "stops_reading": Plays(
             make(respond=False, stop_reading_after_s=0.1), bounds=PATIENT,
             sees=r"the network takes user audio too slowly: 25 frames of 20 ms wait"),

@@ -139,7 +139,7 @@ SUBJECT = Subject(
             make(mangle=functools.partial(other_format, {"num_channels": 2})),
             r"another audio format: 24000 Hz, 2 channels instead of 24000 Hz, 1"),
         "ping_stall": Plays(make(at_delta=(3, stall())), settings=KEPT_ALIVE, bounds=PATIENT,
-                            sees=r"the connection was given up: 1011 'keepalive ping timeout'"),
+                            sees=r"the rig closed the connection: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0)),
         "burst/one_frame": Plays(make(chunk_s=60.0)),
         "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),

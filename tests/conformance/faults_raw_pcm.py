@@ -96,7 +96,7 @@ SUBJECT = Subject(
         "wrong_rate": Plays(make(granted={"agent_audio": {"rate_hz": 16000}}),
                             r"another format: agent_audio.rate_hz: 16000 instead of 24000$"),
         "ping_stall": Plays(make(at_delta=(3, stall())), bounds=PATIENT, settings=KEPT_ALIVE,
-                            sees=r"given up: 1011 'keepalive ping timeout'"),
+                            sees=r"the rig closed the connection: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0)),
         "burst/at_once": Plays(make(chunk_s=1.0)),
         "trickle": Plays(make(chunk_s=0.01, pace_s=0.002)),
@@ -121,7 +121,7 @@ SUBJECT = Subject(
         "gibberish": Plays(make(at_delta=(3, say(*["hello"] * 30))),
                            r"21 messages in a row are no events"),
         "too_big": Plays(make(at_delta=(2, say("x" * (16 * 2**20 + 1)))),
-                         r"the connection was given up: 1009"),
+                         r"the rig closed the connection: 1009"),
         "stops_reading": Plays(
             make(respond=False, stop_reading_after_s=0.1), bounds=PATIENT,
             sees=r"the network takes user audio too slowly: 25 frames of 20 ms wait"),

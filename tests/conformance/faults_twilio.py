@@ -143,7 +143,7 @@ SUBJECT = Subject(
         "bad_base64": Plays(make(mangle=broken_pieces), r"media payload: expected base64"),
         "wrong_rate": NotApplicable("the format is fixed: mu-law, 8 kHz; nothing declares one"),
         "ping_stall": Plays(make(at_delta=(3, stall())), settings=KEPT_ALIVE, bounds=PATIENT,
-                            sees=r"given up: 1011 'keepalive ping timeout'"),
+                            sees=r"the rig closed the connection: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0)),
         "burst/at_once": Plays(make(chunk_s=1.0)),
         "trickle": Plays(make(chunk_s=0.02, pace_s=0.004)),
@@ -174,7 +174,7 @@ SUBJECT = Subject(
         "gibberish": Plays(make(at_delta=(3, say(*["hello"] * 30))),
                            r"21 messages in a row are no events"),
         "too_big": Plays(make(at_delta=(2, say("x" * (16 * 2**20 + 1)))),
-                         r"the connection was given up: 1009"),
+                         r"the rig closed the connection: 1009"),
         "stops_reading": Plays(
             make(respond=False, stop_reading_after_s=0.1), bounds=PATIENT,
             sees=r"the network takes user audio too slowly: 25 frames of 20 ms wait"),

@@ -116,7 +116,7 @@ def realtime_faults(kind: type[Scenario]) -> dict[str, Plays | NotApplicable]:
         "error_event": told("internal", "oops", "server_error"),
         "error_event/rate_limit": told("rate_limit_exceeded", "later"),
         "ping_stall": Plays(make(at_delta=(3, stall())), settings=KEPT_ALIVE, bounds=PATIENT,
-                            sees=r"the connection was given up: 1011 'keepalive ping timeout'"),
+                            sees=r"the rig closed the connection: 1011 'keepalive ping timeout'"),
         "burst": Plays(make(pace_s=0.0, chunk_s=0.02)),
         "burst/one_delta": Plays(make(chunk_s=60.0)),
         "trickle": Plays(make(pace_s=0.002, chunk_s=0.01)),

@@ -457,6 +457,10 @@ class RealtimeServer:
         met = self.conversations.get(name)
         return met[-1].log if met else None
 
+    async def met(self, name: str) -> Conversation | None:
+        met = self.conversations.get(name)
+        return met[-1] if met else None
+
     def _scenario(self, request: Request) -> tuple[str, Scenario]:
         self.paths.append(request.path)
         name = self._name(request.path)

@@ -3,12 +3,14 @@
 - Sample for sample with a recomputation of `hold` from the session's own arrival log, written here
   from the definition (play_start = max(arrival, end of what is queued)) and from nothing of ours.
 - In time with the peer: a loopback server on this machine says when it handed each piece to its
-  socket, on the clock that the rig reads too.
+  socket, on the clock that the rig reads too. Or, where it has a clock of its own (a sound card),
+  when each reply began, on that clock and from the first sound of the user that it heard.
 - The flush point with the moment at which the server said that the user interrupts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +19,7 @@ import numpy as np
 import soundfile
 from fault_suite import FaultSuite, Seen, play_plays
 from faults import PeerLog, Plays, Subject
+from session_harness import spoken
 
 from audio.buffers import Float32
 from audio.resample import resample
@@ -77,12 +80,14 @@ def differing_samples(suite: FaultSuite, seen: Seen) -> int:
 @dataclass(frozen=True)
 class Shown:
     """Milliseconds. `lag`: of every piece, from the server's hand to the rig's stamp; `place`: of
-    every piece, from where it would be heard by the server's clock to where it was recorded."""
+    every piece, from where it would be heard by the server's clock to where it was recorded, the
+    declared delay taken off."""
 
     adapter: str
     pieces_n: int
     differing_n: int
-    lag_p95_ms: float
+    lag_p95_ms: float | None
+    """`None` of a peer that does not read this machine's clock, and behind a jitter buffer."""
     place_p95_ms: float
     loop_lag_p95_ms: float
     """How late this process came back to its sender, meanwhile: its share of the machine."""
@@ -102,7 +107,17 @@ def _placed(arrivals: list[tuple[int, int]], rate_hz: int) -> np.ndarray:
     return np.array(starts)
 
 
+def _by_its_clock(sent: list[tuple[int, int]], rate_hz: int) -> np.ndarray:
+    """Start of every piece by the clock of a sender that paces them: what was handed over late is
+    not meant to be heard late. Where more than half a second passes it begins anew."""
+    at_ns = np.array([t_ns for t_ns, _ in sent], dtype=np.float64)
+    before_ns = np.cumsum([0, *(n for _, n in sent[:-1])]) * (NS / rate_hz)
+    runs = np.split(np.arange(len(sent)), np.flatnonzero(np.diff(at_ns) > NS / 2) + 1)
+    return np.concatenate([before_ns[run] + (at_ns - before_ns)[run].min() for run in runs])
+
+
 def compared(sent: list[tuple[int, int]], came: list[tuple[int, int]], rate_hz: int,
+             placed: Callable[[list[tuple[int, int]], int], np.ndarray] = _placed,
              ) -> tuple[np.ndarray, np.ndarray]:
     """Of every piece that came: from the server's hand to the rig, and from the place that its
     first sample has by the server's clock to the one that it has by the rig's; nanoseconds.
@@ -117,7 +132,7 @@ def compared(sent: list[tuple[int, int]], came: list[tuple[int, int]], rate_hz: 
     lag_ns = np.array([t for t, _ in came]) - np.array([t for t, _ in sent])[with_last]
     with_first = np.searchsorted(sent_end, came_from, side="right")
     begun = sent_end - [n for _, n in sent]
-    there = _placed(sent, rate_hz)[with_first] + (came_from - begun[with_first]) * (NS / rate_hz)
+    there = placed(sent, rate_hz)[with_first] + (came_from - begun[with_first]) * (NS / rate_hz)
     return lag_ns, _placed(came, rate_hz) - there
 
 
@@ -139,15 +154,23 @@ def show(subject: Subject, folder: Path) -> Shown:
     log = suite.server.peer_log("calm")
     assert log is not None
     came = arrivals_of(calm.record)
-    lag_ns, place_ns = compared([(t_ns - origin_ns, n) for t_ns, n in log.audio], came,
-                                output_rate_hz(calm.record))
-    assert lag_ns.min() >= 0
+    rate_hz = output_rate_hz(calm.record)
+    if log.onsets_ns:
+        lag_ns = None
+        onsets_ns = [t_ns for t_ns, _ in spoken(calm.result, rate_hz)]
+        assert len(onsets_ns) == len(log.onsets_ns)
+        place_ns = np.array(onsets_ns) - np.array(log.onsets_ns)
+    else:
+        lag_ns, place_ns = compared([(t_ns - origin_ns, n) for t_ns, n in log.audio], came, rate_hz,
+                                    _by_its_clock if subject.jitter_ms else _placed)
+        assert lag_ns.min() >= 0
+        if subject.jitter_ms:  # the stamp of a piece is no longer that of its arrival
+            lag_ns, place_ns = None, place_ns - subject.jitter_ms * 1e6
     flush_ms, flush_end_ms = _flush(suite) if "barge_in" in plays else (None, None)
     return Shown(subject.adapter, len(came), sum(
         differing_samples(suite, seen) for seen in suite.seen.values()),
-        _p95(lag_ns) / 1e6, _p95(np.abs(place_ns)) / 1e6,
-        _p95(np.array(calm.result.played.wake_ns)) / 1e6, flush_ms, flush_end_ms,
-        output_rate_hz(calm.record))
+        None if lag_ns is None else _p95(lag_ns) / 1e6, _p95(np.abs(place_ns)) / 1e6,
+        _p95(np.array(calm.result.played.wake_ns)) / 1e6, flush_ms, flush_end_ms, rate_hz)
 
 
 def _flush(suite: FaultSuite) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """One suite over every adapter that has a peer: each fault, played through the real pipeline.
 
-By default the `quick` faults of `faults.py` are played; the rest are `slow`. `make faults` plays
-them all and writes docs/faults.md.
+By default the `quick` faults of `faults.py` are played; the rest are `slow`, and those of adapters
+that need another package `peer`. `make faults` plays them all and writes docs/faults.md.
 """
 
 from __future__ import annotations
@@ -26,13 +26,23 @@ def names(subject: Subject, quick: bool) -> list[str]:
     return [name for name in subject.played if is_quick(subject, name) is quick]
 
 
-QUICK = [pytest.param(adapter, name) for adapter, subject in SUBJECTS.items()
-         for name in names(subject, quick=True)]
-SLOW = [pytest.param(adapter, name, marks=pytest.mark.slow)
-        for adapter, subject in SUBJECTS.items() for name in names(subject, quick=False)]
-HALVES = [pytest.param(adapter, quick, marks=() if quick else pytest.mark.slow,
+
+
+def marks(subject: Subject, quick: bool) -> list[pytest.MarkDecorator]:
+    """`peer` takes the place of `slow`: what needs another environment is played there, all of it.
+    """
+    if subject.needs is not None:
+        return [pytest.mark.peer, pytest.mark.skipif(subject.missing is not None,
+                                                     reason=str(subject.missing))]
+    return [] if quick else [pytest.mark.slow]
+
+
+PLAYED = [pytest.param(adapter, name, marks=marks(subject, quick))
+          for quick in (True, False) for adapter, subject in SUBJECTS.items()
+          for name in names(subject, quick)]
+HALVES = [pytest.param(adapter, quick, marks=marks(subject, quick),
                        id=f"{adapter}-{'quick' if quick else 'slow'}")
-          for quick in (True, False) for adapter in SUBJECTS]
+          for quick in (True, False) for adapter, subject in SUBJECTS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +67,7 @@ def suite_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FaultSui
     return get
 
 
-@pytest.mark.parametrize(("adapter", "name"), [*QUICK, *SLOW])
+@pytest.mark.parametrize(("adapter", "name"), PLAYED)
 def test_a_fault_ends_as_its_kind_must(
     suite_of: Callable[..., FaultSuite], adapter: str, name: str,
 ) -> None:

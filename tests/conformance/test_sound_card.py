@@ -1,11 +1,10 @@
 """The sound card adapter through the real orchestrator, in real time, on a card that is a thread:
-what is recorded where, and how each kind of trouble ends."""
+what is recorded where. How each kind of trouble ends: faults_sound_card.py."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,12 +16,12 @@ from fake_card import delayed, devices
 from adapters.base import SessionConfig
 from adapters.sound_card import adapter as module
 from adapters.sound_card.adapter import SOUND_CARD, SoundCardAdapter
-from adapters.sound_card.bridge import INPUT_OVERFLOW, OUTPUT_UNDERFLOW
+from adapters.sound_card.bridge import OUTPUT_UNDERFLOW
 from audio.resample import resample
 from audio.vad import VadSettings
 from rig.clock import loop_factory
 from rig.orchestrator import Played, SessionFailedError, play
-from rig.record import AudioEvent, FaultEvent, StateEvent
+from rig.record import AudioEvent, StateEvent
 from rig.recorder import certificate, heard_track
 from rig.schedule import Bounds, Plan
 
@@ -61,31 +60,6 @@ CASES = {
     "starts_badly": Case(Card(agent=answering(0.25), dies_n=2), {"round_trip_ms": "62.5"}),
     "one_xrun": Case(Card(agent=answering(0.25), flags_at={1.5: OUTPUT_UNDERFLOW}),
                      {"round_trip_ms": "62.5", "max_xruns": "1"}),
-    "silent": Case(Card(agent=lambda played, done: np.zeros(480, "f4")),
-                   {"round_trip_ms": "62.5"}),
-    # infrastructure
-    "xrun": Case(Card(flags_at={1.5: INPUT_OVERFLOW}), {"round_trip_ms": "62.5"}),
-    "vanishes": Case(Card(stall_at_s=1.5), {"round_trip_ms": "62.5"}),
-    "ends": Case(Card(end_at_s=1.5), {"round_trip_ms": "62.5"}),
-    "shifts": Case(Card(shift_at_s=1.2, shift_n=400), REFERENCE),
-    "cut_off": Case(Card(shift_at_s=1.7, shift_n=48_000), REFERENCE),
-    "never_steady": Case(Card(stall_at_s=0.2), {"ready_timeout_s": "1"}),
-    "dies": Case(Card(dies_n=9)),
-    "no_reference": Case(Card(round_trip_n=200_000), REFERENCE),
-    "far": Case(Card(reported_n=48_000)),
-    "outrun": Case(Card(drift_ppm=-60_000), {"round_trip_ms": "62.5", "lead_ms": "20"}),
-}
-ENDS = {
-    "xrun": r"^the sound card reported an xrun \(input overflow\): .* a longer --set latency_ms",
-    "vanishes": r"^the sound card has exchanged nothing for 1\.\d s: the device is gone$",
-    "ends": r"^the sound card's stream ended by itself",
-    "shifts": r"^the card shifted by 8\.3 ms during the session \(reference channel\)",
-    "cut_off": r"^the user's own sound is not where it was on the reference channel",
-    "never_steady": r"^sound card: no steady stream within 1 s; \d+ samples were exchanged$",
-    "dies": r"^sound card: the stream ended 3 times while it started",
-    "no_reference": r"^sound card: no chirp on the reference channel \(2\) within 1 s",
-    "far": r"^sound card: a round trip of 1000 ms \(reported\), expected 0 to 250 ms",
-    "outrun": r"ms of user sound came too late for the sound card, expected at most 5 ms",
 }
 
 
@@ -192,25 +166,6 @@ def test_the_cards_clock_is_fitted_and_certified(results: dict[str, Result]) -> 
     assert 150 < timing.peer.late_p50_ms < 260
     assert json.loads(results["no_times"].state("card_clock"))["dac"]["source"] == "callback"
     assert certificate(results["no_times"].played, RATE_HZ, None).peer is None
-
-
-def test_a_tolerated_xrun_is_counted(results: dict[str, Result]) -> None:
-    assert [e.reason for e in results["one_xrun"].of(FaultEvent)
-            if "xrun" in e.reason] == ["xrun 1 of at most 1: output underflow"]
-
-
-def test_silence_is_behaviour(results: dict[str, Result]) -> None:
-    assert results["silent"].failure is None
-    assert "turn1_no_reply" in results["silent"].played.flags
-
-
-@pytest.mark.parametrize("name", ENDS)
-def test_trouble_of_the_card_ends_the_session_with_its_cause(results: dict[str, Result],
-                                                             name: str) -> None:
-    failure = results[name].failure
-    assert failure is not None
-    assert re.search(ENDS[name], str(failure)), str(failure)
-    assert "\n" not in str(failure)
 
 
 def test_live_detection_hears_what_is_stamped_in_the_past(results: dict[str, Result]) -> None:

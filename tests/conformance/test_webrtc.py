@@ -1,4 +1,5 @@
-"""The WebRTC adapter against agents of aiortc in another process, with injected faults.
+"""The WebRTC adapter against agents of aiortc in another process: what is heard where, and what
+trouble of packets does to it. How each kind of trouble ends: faults_webrtc.py.
 
 Needs the extra `webrtc`; .ci/run has it in the environment of the peers.
 """
@@ -6,25 +7,17 @@ Needs the extra `webrtc`; .ci/run has it in the environment of the peers.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import logging
 import re
-import socket
-import subprocess
-import sys
-import traceback
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from session_harness import KEY, PROMPT, deaf_peer
+from session_harness import KEY, PROMPT
+from webrtc_scenarios import Scenario, agents, asked, one_in_20, some_overtaken, uneven
 
 from adapters import registry
 from adapters.base import SessionConfig
@@ -40,7 +33,6 @@ from rig.record import (
     FaultEvent,
     InterruptedEvent,
     ResponseDoneEvent,
-    StateEvent,
     TextEvent,
 )
 from rig.recorder import heard_track
@@ -65,41 +57,21 @@ SETTINGS = {"open_timeout_s": "3", "ready_timeout_s": "4", "lost_after_s": "1.5"
 CHANGED: dict[str, dict[str, str]] = {
     "again": {"prompt_key": "system_prompt", "jitter_ms": "80"}, "trickle": {"trickle": "true"},
     "no_channel": {"data_channel": "false"}}
-CALM = ("calm", "again", "trickle", "no_channel", "rtvi", "pauses", "names", "odd_messages")
+CALM = ("calm", "again", "trickle", "no_channel", "rtvi", "pauses")
 """Sessions in which two replies are heard whole, wherever they begin."""
 
-INFRASTRUCTURE: dict[str, str] = {
-    "wrong_key": r"POST: the agent answered HTTP 401; the key was refused; .*\[redacted\]",
-    "http_404": r"HTTP 404; wrong address: the path is often /api/offer; nothing here$",
-    "http_429": r"HTTP 429; too many sessions; slow down$",
-    "http_429_retry_after": r"HTTP 429; too many sessions; retry after 7 s; slow down$",
-    "http_500": r"the agent answered HTTP 500; oops$",
-    "redirect": r"the agent answered HTTP 307$",
-    "no_answer": r"expected an answer within 3 s, got none that was complete$",
-    "no_json": r"expected a JSON object, got 7 bytes that are none",
-    "an_offer": r"expected type answer, got offer$",
-    "no_sdp": r"expected an sdp, got none$",
-    "wrong_sdp": r"the answer cannot be used: \w+",
-    "gibberish_sdp": r"expected an sdp \(v=0\), got 'hello'$",
-    "huge_answer": r"expected an answer of at most 262144 bytes, got more$",
-    "many_lines": r"expected an sdp of at most 2000 lines, got \d+$",
-    "no_audio": r"the answer has no audio: expected a section m=audio that is accepted$",
-    "sends_none": r"the answer sends no audio \(a=recvonly\)$",
-    "takes_none": r"the answer takes no audio \(a=sendonly\)$",
-    "no_opus": r"expected Opus among the codecs of the answer, got x-own",
-    "never_ready": r"not ready: no way to the agent was found within 4 s \(ICE: ",
-    "no_dtls": r"not ready: no encrypted connection.* \(DTLS\)$",
-    "vanishes": r"the connection broke off: the agent does not answer any more$",
-    "leaves": r"the agent closed the connection$",
-    "says_it_leaves": r"the agent says that it leaves$",
-    "fatal": r"the agent reports an error: no money$",
-    "refused": r"cannot connect: ConnectionRefusedError: ",
-    "mute": r"expected an answer within 3 s, got none that was complete$",
-    "not_http": r"expected an HTTP answer, got something else$",
+OTHERS = ("interruption", "bursts", "loses", "reorders", "jitters", "late")
+SCENARIOS = {
+    "calm": Scenario(), "again": Scenario(), "trickle": Scenario(), "no_channel": Scenario(),
+    "rtvi": Scenario(rtvi=True),
+    "interruption": Scenario(replies_s=(6.0, 0.8), yields=True, rtvi=True),
+    "pauses": Scenario(pauses=True),
+    "bursts": Scenario(bursts=True),
+    "loses": Scenario(loses=one_in_20),
+    "reorders": Scenario(delays_s=some_overtaken),
+    "jitters": Scenario(delays_s=uneven),
+    "late": Scenario(stalls=range(60, 66)),
 }
-HOPELESS = {"wrong_key", "http_404"}
-OTHERS = ("interruption", "bursts", "loses", "reorders", "jitters", "late", "silent", "no_packets",
-          "never_stops")
 
 
 def speech(seed: int, seconds: float = 0.4) -> np.ndarray:
@@ -178,29 +150,9 @@ def delay_ms(track: np.ndarray, said: np.ndarray, sent_ns: int) -> tuple[float, 
     return ((start_n + at_n) * 1e9 / RATE_HZ - sent_ns) / 1e6, float(likeness[at_n])
 
 
-@contextmanager
-def agents() -> Iterator[str]:
-    """The agents' process while the block lasts; gives its address."""
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "webrtc_agent.py")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield json.loads(process.stdout.readline())["url"]
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-
-
 async def one(name: str, url: str, live: LiveDetection) -> Result:
     adapter = registry.create("webrtc", {**SETTINGS, **CHANGED.get(name, {}), "url": url})
-    bounds = EARLY_TURN2 if name in ("interruption", "never_stops") else BOUNDS
+    bounds = EARLY_TURN2 if name == "interruption" else BOUNDS
     began = asyncio.get_running_loop().time()
     played, failure = None, None
     try:
@@ -211,44 +163,33 @@ async def one(name: str, url: str, live: LiveDetection) -> Result:
     return Result(played, failure, asyncio.get_running_loop().time() - began)
 
 
-async def everything(url: str, names: list[str]) -> dict[str, Result]:
+async def everything(url: str) -> dict[str, Result]:
     results: dict[str, Result] = {}
     gate = asyncio.Semaphore(AT_ONCE)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        closed = f"http://127.0.0.1:{free.getsockname()[1]}"
 
-    def log_of(name: str) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{url}/{name}/log") as answer:
-            return json.load(answer) or {}
-
-    async def run(name: str, where: str) -> None:
+    async def run(name: str) -> None:
         async with gate:
             for _ in range(TRIES):
-                results[name] = await one(name, where, live)
+                results[name] = await one(name, f"{url}/{name}/api/offer", live)
                 if not results[name].void:
                     break
-            if where.startswith(url):
-                results[name].log = await asyncio.to_thread(log_of, name)
+            results[name].log = await asyncio.to_thread(asked, f"{url}/{name}/log")
 
     with LiveDetection() as live:
-        async with (deaf_peer(b"") as mute, deaf_peer(b"220 mail.example ESMTP\r\n") as mail,
-                    asyncio.TaskGroup() as group):
-            for name in ALONE:
-                await run(name, f"{url}/{name}/api/offer")
-            for name in names:
+        for name in ALONE:
+            await run(name)
+        async with asyncio.TaskGroup() as group:
+            for name in SCENARIOS:
                 if name not in ALONE:
-                    group.create_task(run(name, f"{url}/{name}/api/offer"))
-            for name, where in (("refused", closed), ("mute", mute.replace("ws://", "http://")),
-                                ("not_http", mail.replace("ws://", "http://"))):
-                group.create_task(run(name, where))
+                    group.create_task(run(name))
+        for name in [name for name, result in results.items() if result.void]:
+            await run(name)
     return results
 
 
 @dataclass
 class Suite:
     results: dict[str, Result] = field(repr=False)
-    library_log: str = field(repr=False)
 
     def calm(self, name: str) -> Result:
         result = self.results[name]
@@ -259,28 +200,10 @@ class Suite:
 @pytest.fixture(scope="module")
 def suite() -> Iterator[Suite]:
     pytest.importorskip("aiortc", reason="the extra `webrtc` is not installed")
-    written = io.StringIO()
-    handler = logging.StreamHandler(written)
-    root = logging.getLogger()
-    level = root.level
-    names = [*CALM, *OTHERS, *(n for n in INFRASTRUCTURE if n not in (
-        "refused", "mute", "not_http"))]
-    with pytest.MonkeyPatch.context() as patch, agents() as url:
+    with pytest.MonkeyPatch.context() as patch, agents(SCENARIOS) as url:
         patch.setenv("AGENT_API_KEY", KEY)
-        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-            patch.setenv(name, "http://127.0.0.1:9")  # must not be used
-        patch.setenv("no_proxy", "127.0.0.1")  # for this module's own questions
-        root.addHandler(handler)
-        root.setLevel(logging.DEBUG)
-        for library in ("aiortc", "aioice"):
-            # They see no key, and would write a line for every packet.
-            patch.setattr(logging.getLogger(library), "level", logging.INFO)
-        try:
-            with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
-                yield Suite(runner.run(everything(url, names)), written.getvalue())
-        finally:
-            root.removeHandler(handler)
-            root.setLevel(level)
+        with punctual(), asyncio.Runner(loop_factory=loop_factory("real")) as runner:
+            yield Suite(runner.run(everything(url)))
 
 
 @pytest.mark.parametrize("name", CALM)
@@ -385,13 +308,6 @@ def test_messages_are_read_where_they_are_sent(suite: Suite) -> None:
     assert len(pings) >= rtvi.lasted_s - 2
     assert all(p.startswith("ping") for p in pings)
     assert silent.log["messages"] == []
-    odd = suite.calm("odd_messages")
-    assert {e.reason for e in odd.of(FaultEvent)} >= {
-        "the agent reports an error: a hiccup"}
-    assert any("unreadable message" in e.reason for e in odd.of(FaultEvent))
-    assert any(e.detail == "mood" for e in odd.of(StateEvent))
-    names = [e.detail for e in suite.calm("names").of(StateEvent) if e.name == "answer"]
-    assert names == ["1 candidates are left out: names, no UDP, or more than 40"]
 
 
 def test_an_interruption_is_told_at_once_and_flushed_there(suite: Suite) -> None:
@@ -431,48 +347,5 @@ def test_trouble_of_packets_shortens_nothing_and_moves_little(suite: Suite, name
     assert result.played.flags == set()
 
 
-@pytest.mark.parametrize("name", ["silent", "no_packets"])
-def test_silence_is_behaviour_whether_it_is_streamed_or_not(suite: Suite, name: str) -> None:
-    result = suite.calm(name)
-    assert result.played.flags == {"turn1_no_reply", "turn2_no_reply"}
-    assert all(e.severity == "transparent" for e in result.of(FaultEvent))
-    received = sum(map(len, result.played.received))
-    assert (received > 5 * RATE_HZ) == (name == "silent")
-
-
-def test_an_endless_reply_is_behaviour(suite: Suite) -> None:
-    assert {"turn1_overrun", "turn2_overrun"} <= suite.calm("never_stops").played.flags
-
-
-@pytest.mark.parametrize("name", INFRASTRUCTURE)
-def test_trouble_of_the_connection_ends_the_session_with_its_cause(suite: Suite, name: str) -> None:
-    result = suite.results[name]
-    assert result.failure is not None
-    assert re.search(INFRASTRUCTURE[name], str(result.failure)), str(result.failure)
-    assert "\n" not in str(result.failure)
-    assert result.failure.hopeless == (name in HOPELESS)
-    assert result.lasted_s < 9.0
-    if name == "http_429_retry_after":
-        assert result.failure.retry_after_s == 7
-
-
-def test_what_was_heard_until_then_is_kept(suite: Suite) -> None:
-    for name in ("vanishes", "leaves", "says_it_leaves", "fatal"):
-        played = suite.results[name].failure.played
-        assert played is None or sum(map(len, played.received)) > RATE_HZ
-
-
 def test_the_rig_keeps_its_deadlines(suite: Suite) -> None:
     assert [name for name in ALONE if suite.calm(name).void] == []
-
-
-def test_the_key_is_in_no_log_no_error_and_no_record(suite: Suite) -> None:
-    texts = [suite.library_log]
-    for result in suite.results.values():
-        texts += [e.model_dump_json() for e in result.events]
-        if result.failure is not None:
-            texts += ["".join(traceback.format_exception(result.failure))]
-    whole = "\n".join(texts)
-    assert len(whole) > 10_000
-    assert KEY not in whole
-    assert "Bearer" not in whole

@@ -3,17 +3,21 @@ the path of their packets. `python webrtc_agent.py` prints its address and ends 
 
 An agent answers each stretch of the user's speech and logs by `time.perf_counter_ns` when it gave
 which samples to the library. The scenario is the first part of the path; `GET /NAME/log` gives what
-its last session did.
+its last session did, `GET /NAME/facts` what is short of it. Scenarios come pickled, on the first
+line of standard input.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import fractions
+import functools
 import json
+import pickle
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +30,7 @@ from aiortc import (
 )
 from aiortc.mediastreams import MediaStreamError
 from av import AudioFrame
+from webrtc_scenarios import Scenario, rtvi
 
 from adapters.simulated import voice
 from audio.buffers import float_to_pcm16
@@ -33,40 +38,8 @@ from audio.resample import resample
 
 RATE_HZ = 48_000
 FRAME_N = 960
-REPLIES_S = (1.2, 0.8)
 HEARD_LEVEL = 300
 """Mean size of samples from which on a frame is speech: the user's noise has 3 000."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    replies_s: tuple[float, ...] = REPLIES_S
-    answers: bool = True
-    """Whether it replies at all."""
-    yields: bool = False
-    rtvi: bool = False
-    pauses: bool = False
-    """No packets while it is silent, and a clock that counts packets only."""
-    bursts: bool = False
-    """As `pauses`, and a reply comes all at once."""
-    loses: Callable[[int], bool] = lambda k: False
-    """Which of its packets do not arrive."""
-    delays_s: Callable[[int], float] = lambda k: 0.0
-    """How long its packets are under way."""
-    stalls: range = range(0)
-    """These packets wait on the way for the one after them, and come together, in order."""
-    at_packet: tuple[int, str] | None = None
-    """What it does (`vanish`, `leave`, `say`) when it sends so many packets."""
-    says: tuple[str, ...] = ()
-    """Messages that it sends when the channel opens (`say`: at `at_packet`)."""
-    sends_audio: bool = True
-    takes_audio: bool = True
-    http: tuple[int, dict[str, str], str] | None = None
-    hangs: bool = False
-    mangle: Callable[[dict[str, Any]], dict[str, Any] | str] | None = None
-    """What becomes of the answer."""
-    gone_at_once: bool = False
-    """It closes its sockets after it has answered."""
 
 
 def now_ns() -> int:
@@ -74,75 +47,10 @@ def now_ns() -> int:
     return time.perf_counter_ns()  # noqa: TID251 - the agent's own clock
 
 
-def talk(number: int, seconds: float) -> np.ndarray:
+@functools.cache
+def talk(number: int, seconds: float, level: float) -> np.ndarray:
     """The n-th reply, PCM16 at 48 kHz."""
-    return float_to_pcm16(resample(voice.talk(seconds, number).samples, 24_000, RATE_HZ))
-
-
-def only_port_0(answer: dict[str, Any]) -> dict[str, Any]:
-    return {**answer, "sdp": answer["sdp"].replace("m=audio ", "m=audio 0 ", 1).replace(
-        "m=audio 0 " + answer["sdp"].split("m=audio ")[1].split(" ")[0], "m=audio 0", 1)}
-
-
-def other_fingerprint(answer: dict[str, Any]) -> dict[str, Any]:
-    lines = [line[:-2] + ("00" if not line.endswith("00") else "01")
-             if line.startswith("a=fingerprint:") else line
-             for line in answer["sdp"].splitlines()]
-    return {**answer, "sdp": "\r\n".join(lines) + "\r\n"}
-
-
-def rtvi(kind: str, **data: Any) -> str:
-    return json.dumps({"label": "rtvi-ai", "type": kind, "data": data})
-
-
-SCENARIOS: dict[str, Scenario] = {
-    "calm": Scenario(),
-    "again": Scenario(),
-    "trickle": Scenario(),
-    "no_channel": Scenario(),
-    "rtvi": Scenario(rtvi=True),
-    "interruption": Scenario(replies_s=(6.0, 0.8), yields=True, rtvi=True),
-    "pauses": Scenario(pauses=True),
-    "bursts": Scenario(bursts=True),
-    "loses": Scenario(loses=lambda k: k % 20 == 7),
-    "reorders": Scenario(delays_s=lambda k: 0.025 if k % 10 == 3 else 0.0),
-    "jitters": Scenario(delays_s=lambda k: (k * 7 % 31) / 1000),
-    "late": Scenario(stalls=range(60, 66)),
-    "silent": Scenario(answers=False),
-    "no_packets": Scenario(answers=False, pauses=True),
-    "never_stops": Scenario(replies_s=(30.0,)),
-    "odd_messages": Scenario(says=("hello", "[1]", rtvi("mood", x=1), "{}", rtvi("bot-output"),
-                                   rtvi("error", error="a hiccup"))),
-    "names": Scenario(mangle=lambda a: {**a, "sdp": a["sdp"].replace(
-        "a=end-of-candidates", "a=candidate:9 1 udp 1 host.example 9 typ host\r\n"
-        "a=end-of-candidates", 1)}),
-    "wrong_key": Scenario(http=(401, {}, '{"detail": "no such key: $KEY"}')),
-    "http_404": Scenario(http=(404, {}, "nothing here")),
-    "http_429": Scenario(http=(429, {}, "slow down")),
-    "http_429_retry_after": Scenario(http=(429, {"Retry-After": "7"}, "slow down")),
-    "http_500": Scenario(http=(500, {}, "oops")),
-    "redirect": Scenario(http=(307, {"Location": "http://127.0.0.1:9/"}, "")),
-    "no_answer": Scenario(hangs=True),
-    "no_json": Scenario(mangle=lambda a: "welcome"),
-    "an_offer": Scenario(mangle=lambda a: {**a, "type": "offer"}),
-    "no_sdp": Scenario(mangle=lambda a: {"type": "answer"}),
-    "wrong_sdp": Scenario(mangle=lambda a: {**a, "sdp": "v=0\r\nm=audio 9 X 96\r\n"
-                                            "a=rtpmap:96 opus/48000/2\r\n"}),
-    "gibberish_sdp": Scenario(mangle=lambda a: {**a, "sdp": "hello"}),
-    "huge_answer": Scenario(mangle=lambda a: {**a, "more": "x" * 3_000_000}),
-    "many_lines": Scenario(mangle=lambda a: {**a, "sdp": a["sdp"] + "a=x\r\n" * 9_000}),
-    "no_audio": Scenario(mangle=only_port_0),
-    "sends_none": Scenario(sends_audio=False),
-    "takes_none": Scenario(takes_audio=False),
-    "no_opus": Scenario(mangle=lambda a: {**a, "sdp": a["sdp"].replace("opus", "x-own")}),
-    "never_ready": Scenario(gone_at_once=True),
-    "no_dtls": Scenario(mangle=other_fingerprint),
-    "vanishes": Scenario(at_packet=(75, "vanish")),
-    "leaves": Scenario(at_packet=(75, "leave")),
-    "says_it_leaves": Scenario(at_packet=(75, "say"), says=(json.dumps(
-        {"type": "signalling", "message": {"type": "peerLeft"}}),)),
-    "fatal": Scenario(at_packet=(75, "say"), says=(rtvi("error", error="no money", fatal=True),)),
-}
+    return float_to_pcm16(level * resample(voice.talk(seconds, number).samples, 24_000, RATE_HZ))
 
 
 @dataclass
@@ -163,6 +71,10 @@ class Log:
     stopped_ns: list[int] = field(default_factory=list)
     interrupted_ns: list[int] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    packets: list[tuple[int, int]] = field(default_factory=list)
+    """When each packet of audio went to the socket, and its samples."""
+
+    FACTS = ("authorization", "interrupted_ns", "packets")
 
 
 class AgentTrack(MediaStreamTrack):
@@ -222,11 +134,12 @@ class Agent:
         self.track = AgentTrack(scenario, log)
         self.channel: Any = None
         self._replies = 0
-        self._out = 0
+        self._out = self._added = 0
         self._stalled: list[bytes] = []
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pc.on("track", lambda track: self._keep(self._listen(track)))
         self.pc.on("datachannel", self._on_channel)
+        self.pc.on("connectionstatechange", self._on_state)
 
     def _keep(self, coroutine: Any) -> None:
         task = asyncio.ensure_future(coroutine)
@@ -236,13 +149,22 @@ class Agent:
     def _on_channel(self, channel: Any) -> None:
         self.channel = channel
         channel.on("message", self.log.messages.append)
-        if self.scenario.at_packet is None:
-            for message in self.scenario.says:
-                channel.send(message)
+        if self.scenario.at_packet is None and self.scenario.after_reply is None:
+            self._send(*self.scenario.says)
+
+    async def _on_state(self) -> None:
+        if self.pc.connectionState == "connected" and self.scenario.at_connect is not None:
+            self._act(self.scenario.at_connect)
+
+    def _send(self, *messages: str) -> None:
+        if self.channel is not None and self.channel.readyState == "open":
+            for message in messages:
+                for _ in range(1 + self.scenario.repeats):
+                    self.channel.send(message)
 
     def tell(self, kind: str, **data: Any) -> None:
-        if self.scenario.rtvi and self.channel is not None:
-            self.channel.send(rtvi(kind, **data))
+        if self.scenario.rtvi:
+            self._send(*self.scenario.before_words, rtvi(kind, **data))
 
     async def answer(self, sdp: str) -> dict[str, Any]:
         await self.pc.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
@@ -260,7 +182,7 @@ class Agent:
             self._out += 1
             k = self._out
             if self.scenario.at_packet is not None and k == self.scenario.at_packet[0]:
-                await self._act(self.scenario.at_packet[1])
+                self._act(self.scenario.at_packet[1])
             if k in self.scenario.stalls:
                 self._stalled.append(data)
                 return None
@@ -271,7 +193,11 @@ class Agent:
             if self.scenario.delays_s(k):
                 self._keep(self._later(self.scenario.delays_s(k), library, data))
                 return None
-            return await library(data)
+            for packet in self._instead(data):
+                self.log.packets.append((now_ns(), FRAME_N))
+                for _ in range(1 + self.scenario.repeats):
+                    await library(packet)
+            return None
 
         sender.transport._send_rtp = send
         local = self.pc.localDescription
@@ -279,16 +205,32 @@ class Agent:
 
     async def _later(self, delay_s: float, library: Any, data: bytes) -> None:
         await asyncio.sleep(delay_s)
-        await library(data)
+        with contextlib.suppress(ConnectionError):  # closed while it was under way
+            await library(data)
 
-    async def _act(self, what: str) -> None:
+    def _instead(self, data: bytes) -> list[bytes]:
+        """The packets that a packet of audio becomes, numbered on."""
+        if self.scenario.payload is None:
+            return [data]
+        out = []
+        header_n = 12 + 4 * (data[0] & 15)
+        if data[0] & 16:  # an extension: a word that says how many follow
+            header_n += 4 + 4 * int.from_bytes(data[header_n + 2:header_n + 4], "big")
+        number = int.from_bytes(data[2:4], "big")
+        payloads = self.scenario.payload(data[header_n:])
+        for k, payload in enumerate(payloads):
+            at = (number + self._added + k) % 65_536
+            out.append(data[:2] + at.to_bytes(2, "big") + data[4:header_n] + payload)
+        self._added += len(payloads) - 1
+        return out
+
+    def _act(self, what: str) -> None:
         if what == "vanish":
             self.vanish()
-        elif what == "leave":
+        if what.startswith("say"):
+            self._send(*self.scenario.says)
+        if what.endswith("leave"):
             self._keep(self.pc.close())
-        elif self.channel is not None:
-            for message in self.scenario.says:
-                self.channel.send(message)
 
     def vanish(self) -> None:
         """Its sockets are closed, and nobody is told."""
@@ -318,37 +260,49 @@ class Agent:
                     self.tell("bot-stopped-speaking")
             else:
                 loud_n, quiet_n = 0, quiet_n + 1
-                if unanswered and quiet_n == 10 and self.scenario.answers \
+                if unanswered and quiet_n == 6 and self.scenario.answers \
                         and not self.track.speaking:
                     unanswered = False
                     self._reply()
 
     def _reply(self) -> None:
+        s = self.scenario
         self._replies += 1
-        seconds = self.scenario.replies_s[min(self._replies, len(self.scenario.replies_s)) - 1]
-        self.track.say(talk(self._replies, seconds))
+        seconds = s.replies_s[min(self._replies, len(s.replies_s)) - 1]
+        self.track.say(talk(self._replies, seconds, s.level))
         self.tell("bot-started-speaking")
-        text = f"reply{self._replies} is this one"
-        self.tell("bot-output", text=text, will_be_spoken=True, segment_id=self._replies,
-                  spoken_status="new", spoken_progress={"accumulated_text": "",
-                                                        "remaining_text": text})
-        self._keep(self._spoken(text, seconds, self._replies))
+        self._keep(self._tell_of(f"reply{self._replies} is this one", seconds, self._replies))
 
-    async def _spoken(self, text: str, seconds: float, number: int) -> None:
-        words = text.split(" ")
-        for k in range(len(words)):
-            await asyncio.sleep(seconds / len(words))
+    async def _tell_of(self, text: str, seconds: float, number: int) -> None:
+        """The words as they are spoken, and the end. A reply that is broken off ends before."""
+        s, words = self.scenario, text.split(" ")
+        began = asyncio.get_running_loop().time()
+        if s.words and not s.late_words:
+            self._output(number, words, 0)
+        for k in range(1, len(words) + 1):
+            until_s = seconds * k / len(words) - (s.told_end or 0.0) * (k == len(words))
+            await asyncio.sleep(began + until_s - asyncio.get_running_loop().time())
             if not self.track.speaking and self.log.interrupted_ns:
                 return
-            self.tell("bot-output", text=text, will_be_spoken=True, segment_id=number,
-                      spoken_status="in-progress",
-                      spoken_progress={"accumulated_text": " ".join(words[:k + 1]),
-                                       "remaining_text": " ".join(words[k + 1:])})
-        self.tell("bot-stopped-speaking")
+            if s.words and (not s.late_words or k == len(words)):
+                self._output(number, words, k)
+        if s.told_end is not None:
+            self.tell("bot-stopped-speaking")
+        if s.after_reply is not None and number == 1:
+            await asyncio.sleep(0.1)
+            self._act(s.after_reply)
+
+    def _output(self, number: int, words: list[str], spoken_n: int) -> None:
+        status = {0: "new", len(words): "completed"}.get(spoken_n, "in-progress")
+        self.tell("bot-output", text=" ".join(words), will_be_spoken=True, segment_id=number,
+                  spoken_status=status, spoken_progress={
+                      "accumulated_text": " ".join(words[:spoken_n]),
+                      "remaining_text": " ".join(words[spoken_n:])})
 
 
 class Server:
-    def __init__(self) -> None:
+    def __init__(self, scenarios: dict[str, Scenario]) -> None:
+        self.scenarios = scenarios
         self.logs: dict[str, Log] = {}
         self.agents: list[Agent] = []
 
@@ -371,9 +325,12 @@ class Server:
 
     async def _answer(self, method: str, path: str, name: str, headers: dict[str, str],
                       body: bytes) -> tuple[int, dict[str, str], str]:
-        scenario = SCENARIOS[name]
+        scenario = self.scenarios[name]
         if method == "GET":
-            return 200, {}, json.dumps(vars(self.logs[name]) if name in self.logs else None)
+            facts = vars(self.logs[name]) if name in self.logs else {}
+            if path.endswith("/facts"):
+                facts = {key: facts.get(key) for key in Log.FACTS}
+            return 200, {}, json.dumps(facts)
         if method == "PATCH":
             self.logs[name].patches.append(json.loads(body))
             await self._candidates(self.agents[-1].pc, json.loads(body))
@@ -407,11 +364,12 @@ class Server:
 
 
 async def main() -> None:
+    scenarios = pickle.loads(base64.b64decode(sys.stdin.readline()))
     voice.prepare()
-    for scenario in SCENARIOS.values():
+    for scenario in scenarios.values():
         for k, seconds in enumerate(scenario.replies_s):
-            talk(k + 1, seconds)
-    server = await asyncio.start_server(Server().serve, "127.0.0.1", 0)
+            talk(k + 1, seconds, scenario.level)
+    server = await asyncio.start_server(Server(scenarios).serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     print(json.dumps({"url": f"http://127.0.0.1:{port}"}), flush=True)
     async with server:

@@ -144,7 +144,7 @@ async def converse(session: Session, clock: _Clock, case: Case) -> tuple[list[Ag
         if k:
             before = len(events)
             await session.send(user[(k - 1) * FRAME_N : k * FRAME_N])
-            while session._pending:  # type: ignore[attr-defined]
+            while session._queue._pending:  # type: ignore[attr-defined]
                 events.append(await anext(reader))
             if onset_n is None:
                 onset_n = _turn2_onset(events[before:], events, clock.t_ns, turn1_end_ns, case)

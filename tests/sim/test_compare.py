@@ -6,14 +6,18 @@ import csv
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rig_testkit as kit
 
+from probes.manifest import Case
 from rig.cli import main
-from rig.comparison_text import as_latex
+from rig.comparison_text import DIFFERENCE_COLUMNS, as_latex, difference_cells
 from rig.store import RunFolder, cases_text
-from sweeps.comparison import System, compare
+from sweeps.comparison import System, compare, effect_entry
+from sweeps.effects import Draws, case_and_trial, difference
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
@@ -53,8 +57,11 @@ def test_the_same_draws_give_the_same_document(
     assert document(capsys, str(random_run)) == document(capsys, str(random_run))
     assert main(["compare", str(random_run), "--draws", "1000"]) == 0
     said = capsys.readouterr().out
-    assert "effects, core" in said
-    assert random_run.name in said
+    assert "systems: IAS in percent" in said
+    # One level makes no effect: told once, and no empty row.
+    assert said.count(f"{random_run.name} has no entailment gap (L1 - L2), no redundancy") == 1
+    assert "effects, core" not in said
+    assert f"{random_run.name}: no floors beside it: they are of suite dsb-ifeval" in said
 
 
 @pytest.fixture
@@ -71,8 +78,8 @@ def change(path: Path, name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("file", "name", "value", "said"), [
-    ("run.json", "suite_construction_sha256", "0" * 64, "suite_construction_sha256"),
-    ("run.json", "suite_audio_sha256", "0" * 64, "suite_audio_sha256"),
+    ("run.json", "suite", "another", "suite small and another"),
+    ("run.json", "bounds", {"settle_s": 9.0}, "bounds"),
     ("scores.json", "vad", {"model": "another"}, "vad"),
     ("scores.json", "playout", "flush", "playout hold and flush"),
     ("scores.json", "thresholds", {}, "thresholds"),
@@ -89,15 +96,90 @@ def test_runs_that_cannot_be_compared_are_refused(
     assert error.count("\n") == 1
 
 
+def test_cases_that_are_not_the_same_are_refused(
+    oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused() -> str:
+        assert main(["compare", str(oracle_run), str(other)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        return error
+
+    streams = (other / "streams.jsonl").read_text()
+    # Another build: the whole differs, and no case does.
+    change(other / "run.json", "suite_construction_sha256", "0" * 64)
+    change(other / "run.json", "suite_audio_sha256", "0" * 64)
+    assert main(["compare", str(oracle_run), str(other)]) == 0
+    # One stream of the four sounds otherwise: the barge-ins.
+    lines = [json.loads(line) for line in streams.splitlines()]
+    for line in lines:
+        if line["stream_id"] == "S-barge":
+            line["turn2_sha256"] = "0" * 64
+    (other / "streams.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    assert "got other audio in 3 of 9 (R1-C3-1-L2, R7-C3-1-L2, R8-B-1-L2)" in refused()
+    (other / "streams.jsonl").write_text("".join(
+        json.dumps(x) + "\n" for x in lines if x["stream_id"] != "S-barge"))
+    assert "expected stream S-barge of R1-C3-1-L2, got none" in refused()
+    (other / "streams.jsonl").unlink()
+    assert "expected streams.jsonl" in refused()
+    # Another prompt is another question, whatever it sounds like.
+    (other / "streams.jsonl").write_text(streams)
+    replan(other, lambda case: case.model_copy(update={"system_prompt": "Other."})
+           if case.probe == "A" else case)
+    assert "got another prompt, action, window or limit in 1 of 9 (R1-A-1-L2)" in refused()
+
+
+def replan(run: Path, changed: Callable[[Case], Case | None]) -> None:
+    """Another plan, with the hash of it."""
+    cases = [new for case in RunFolder(run).read_cases() if (new := changed(case)) is not None]
+    (run / "cases.jsonl").write_text(cases_text(cases))
+    change(run / "run.json", "cases_sha256",
+           hashlib.sha256(cases_text(cases).encode()).hexdigest())
+
+
+def test_runs_of_differently_filtered_builds_are_counted_exactly(
+    oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Six of nine cases, from a build of which these are all; one of them is not in the first."""
+    replan(other, lambda c: None if c.probe in ("C1", "A") else c)
+    kept = {c.case_id for c in RunFolder(other).read_cases()}
+    scores = json.loads((other / "scores.json").read_text())
+    scores["cases"] = [c for c in scores["cases"] if c["case_id"] in kept]
+    kit.write_scores(other, scores)
+    change(other / "run.json", "suite_audio_sha256", "1" * 64)
+    change(other / "run.json", "suite_construction_sha256", "1" * 64)
+    found = document(capsys, str(oracle_run), str(other))
+    assert found["common"] == [{"first": oracle_run.name, "second": "other", "common": 6,
+                                "only_first": 3, "only_second": 0}]
+    pair = next(p for p in found["pairs"] if p["pool"] == "all")
+    assert (pair["n"] + pair["one_sided"], pair["one_sided"] >= 3) == (9, True)
+    assert main(["compare", str(oracle_run), str(other), "--draws", "1000"]) == 0
+    assert "have 6 sessions in common; 3 of the first and 0 of the second are in no pair" in (
+        capsys.readouterr().out)
+
+
+def test_a_sweep_ranks_no_runs_of_different_suites(
+    oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", str(oracle_run), str(other)]) == 0
+    assert "different cases" not in capsys.readouterr().err
+    replan(other, lambda case: None if case.probe == "A" else case)
+    assert main(["sweep", str(oracle_run), str(other)]) == 0
+    assert "the runs hold different cases" in capsys.readouterr().err
+    change(other / "run.json", "suite", "another")
+    assert main(["sweep", str(oracle_run), str(other)]) == 2
+    error = capsys.readouterr().err
+    assert "expected a run of suite small" in error
+    assert error.count("\n") == 1
+
+
 def test_no_common_case_is_refused(
     oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The same plan under other names.
-    cases = [case.model_copy(update={"conversation_id": f"X-{case.conversation_id}"})
-             for case in RunFolder(other).read_cases()]
-    (other / "cases.jsonl").write_text(cases_text(cases))
-    change(other / "run.json", "cases_sha256",
-           hashlib.sha256(cases_text(cases).encode()).hexdigest())
+    replan(other, lambda c: c.model_copy(update={"case_id": f"X{c.case_id}"}))
+    scores = json.loads((other / "scores.json").read_text())
+    change(other / "scores.json", "cases",
+           [{**c, "case_id": f"X{c['case_id']}"} for c in scores["cases"]])
     assert main(["compare", str(oracle_run), str(other)]) == 2
     assert "expected cases in common with" in capsys.readouterr().err
 
@@ -136,10 +218,11 @@ def test_damaged_scores_are_told(
 def test_a_verdict_that_is_there_twice_or_not_at_all(
     other: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cases = json.loads((other / "scores.json").read_text())["cases"]
-    for found, said in (([*cases, cases[0]], f"cases[{len(cases)}]: expected a case of this run"),
+    scores = json.loads((other / "scores.json").read_text())
+    cases = scores["cases"]
+    for found, said in (([*cases, cases[0]], f"cases[{len(cases)}]: expected every case and tri"),
                         (cases[1:], f"for all of {len(cases)} sessions, got {len(cases) - 1}")):
-        change(other / "scores.json", "cases", found)
+        kit.write_scores(other, {**scores, "cases": found})
         assert main(["compare", str(other)]) == 2
         error = capsys.readouterr().err
         assert said in error
@@ -172,6 +255,77 @@ def test_a_session_that_was_played_again_makes_scores_stale(
     assert "got scores of an earlier state" in capsys.readouterr().err
 
 
+def test_the_playout_can_be_chosen(
+    oracle_run: Path, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What depends on it is in the scores; the rest is the same under both."""
+    data = json.loads((other / "scores.json").read_text())
+    first = data["cases"][0]
+    flushed = "fail" if first["outcome"] == "pass" else "pass"
+    change(other / "scores.json", "playout_differences",
+           [{"case_id": first["case_id"], "trial": 1, "hold": first["outcome"],
+             "flush": flushed}])
+
+    def passed(*words: str) -> int:
+        found = document(capsys, str(other), *words)
+        return sum(r["passed"] for r in found["systems"]["other"]["ias"]["all"].values())
+
+    assert passed() == passed("--playout", "hold")
+    assert passed("--playout", "flush") - passed() == (1 if flushed == "pass" else -1)
+    # Scored under different playouts they are refused, and --playout compares them.
+    data = json.loads((other / "scores.json").read_text())
+    data["cases"][0]["outcome"] = flushed
+    kit.write_scores(other, {**data, "playout": "flush"})
+    assert main(["compare", str(oracle_run), str(other)]) == 2
+    assert "--playout compares both under one" in capsys.readouterr().err
+    assert document(capsys, str(oracle_run), str(other), "--playout", "hold")["playout"] == "hold"
+    change(other / "scores.json", "playout_differences", [{"case_id": 3}])
+    assert main(["compare", str(other)]) == 2
+    assert "playout_differences[0]: expected scores" in capsys.readouterr().err
+
+
+def test_what_is_unscored_is_no_verdict_and_what_flipped_is_named(
+    oracle_run: Path, other: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads((other / "scores.json").read_text())
+    for number, outcome in enumerate(("unscored", "unscored", "unsupported", "fail", "fail")):
+        data["cases"][number]["outcome"] = outcome
+    for entry in data["cases"][5:]:
+        entry["outcome"] = "pass"
+    kit.write_scores(other, data)
+    lost = [c["case_id"].removesuffix("-L2") for c in data["cases"][3:5]]
+    assert main(["compare", str(oracle_run), str(other), "--draws", "1000", "--csv",
+                 str(tmp_path / "c.csv")]) == 0
+    said = capsys.readouterr().out
+    assert "other: 6 verdicts, 2 unscored, 1 unsupported on 4 audio streams" in said
+    name = oracle_run.name
+    assert f"{name} - other, L2: 2 passed with {name} alone: {lost[0]}, {lost[1]}" in said
+    # A level that is missing is told once, and no row is printed for it.
+    assert said.count("its cases are on L2") == 2
+    assert "no common cases" not in said
+    rows = [row for row in csv.DictReader((tmp_path / "c.csv").read_text().splitlines())
+            if row["kind"] == "flip_pair"]
+    assert [(r["conversation"], r["passed_with"]) for r in rows] == [(x, name) for x in lost]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--playuot", "hold"], "--playout"), (["--playout", "holt"], "hold"),
+    (["--draw", "1000"], "--draws"), (["--floor", "x"], "--floors"),
+    (["--draws", "999"], "999"), (["--seed", "-1"], "-1")])
+def test_misspelt_options_are_refused(
+    oracle_run: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["compare", str(oracle_run), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_name_that_latex_would_take_for_an_argument() -> None:
     assert as_latex(compare([System("[1] a_b", ())], draws_n=1_000)).count(
         r"{[1] a\_b} & core") == 2
+
+
+def test_every_cell_of_a_difference_has_a_header() -> None:
+    unknown = effect_entry(difference([], [], case_and_trial, Draws([])))
+    cells = dict(zip(DIFFERENCE_COLUMNS, difference_cells(unknown), strict=True))
+    assert cells["verdict"] == "no common cases"
+    assert all(DIFFERENCE_COLUMNS)

@@ -20,9 +20,9 @@ import rig_testkit as kit
 
 DRIVER = Path(kit.__file__).with_name("crash_driver.py")
 N_CASES = 3
-FIRST_CASE_STEP = 8
-"""Making the folder takes seven calls: plan and fingerprint are each flushed, renamed and their
-folder flushed; the folder is flushed again once it holds a ledger."""
+FIRST_CASE_STEP = 11
+"""Making the folder takes ten calls: streams, plan and fingerprint are each flushed, renamed and
+their folder flushed; the folder is flushed again once it holds a ledger."""
 
 Kill = tuple[int, str]
 
@@ -93,7 +93,8 @@ def test_the_undisturbed_run_is_made_of_these_calls(whole: Whole) -> None:
         return [("fsync", f"{folder}/.part{suffix}".removeprefix("./")), ("replace", name),
                 ("fsync", folder)]
 
-    expected = [*written("cases.jsonl", ".jsonl"), *written("run.json", ".json"), ("fsync", ".")]
+    expected = [*written("streams.jsonl", ".jsonl"), *written("cases.jsonl", ".jsonl"),
+                *written("run.json", ".json"), ("fsync", ".")]
     assert len(expected) == FIRST_CASE_STEP - 1
     for case_id in ("R1-C1-1-L2", "R2-C1-1-L2", "R1-C4-1-L2"):
         stem = f"rec/{case_id}.t1."
@@ -113,21 +114,21 @@ def test_the_undisturbed_run_is_made_of_these_calls(whole: Whole) -> None:
 SECOND_CASE = range(FIRST_CASE_STEP + 11, FIRST_CASE_STEP + 22)
 CHOSEN: list[Kill] = [
     # Creation: half a plan, then around the rename that makes the folder a run.
-    (1, "half"), (5, "before"), (5, "after"),
+    (1, "half"), (8, "before"), (8, "after"),
     # The first case's line in the ledger.
-    (17, "before"), (17, "half"), (17, "after"),
+    (20, "before"), (20, "half"), (20, "after"),
     # The second case: half of each file, before and after each rename, around its line.
-    (19, "half"), (20, "before"), (20, "after"), (22, "half"), (23, "before"), (23, "after"),
-    (25, "half"), (26, "before"), (26, "after"), (28, "before"), (28, "half"), (28, "after"),
+    (22, "half"), (23, "before"), (23, "after"), (25, "half"), (26, "before"), (26, "after"),
+    (28, "half"), (29, "before"), (29, "after"), (31, "before"), (31, "half"), (31, "after"),
     # The last case and the very last call.
-    (37, "after"), (39, "half"), (40, "after"),
+    (40, "after"), (42, "half"), (43, "after"),
 ]
 
 
 def test_killed_while_one_process_plays(whole: Whole, tiny_suite: Path, tmp_path: Path) -> None:
     assert len(CHOSEN) >= 20
     assert set(CHOSEN) <= set(whole.kills())
-    assert range(19, 30) == SECOND_CASE
+    assert range(22, 33) == SECOND_CASE
     reports = drive(tmp_path, tiny_suite, adapter="talker", kills=CHOSEN)
     assert [r["killed"] for r in reports] == [-9] * len(CHOSEN)
     for report in reports:
@@ -139,7 +140,7 @@ def test_killed_while_one_process_plays(whole: Whole, tiny_suite: Path, tmp_path
 @pytest.mark.slow
 def test_killed_at_every_moment(whole: Whole, tiny_suite: Path, tmp_path: Path) -> None:
     kills = whole.kills()
-    assert len(kills) == 94
+    assert len(kills) == 101
     reports = drive(tmp_path, tiny_suite, adapter="talker", kills=kills)
     assert [r["killed"] for r in reports] == [-9] * len(kills)
     for report in reports:
@@ -151,7 +152,7 @@ PARENT_STEPS = FIRST_CASE_STEP - 1 + 2 * N_CASES
 
 
 @pytest.mark.parametrize("kills", [
-    [(10, "half")],
+    [(13, "half")],
     pytest.param([(step, phase) for step in range(1, PARENT_STEPS + 1)
                   for phase in ("before", "after")], marks=pytest.mark.slow),
 ], ids=["one", "all"])
@@ -177,11 +178,11 @@ def test_a_worker_process_is_killed(whole: Whole, tiny_suite: Path, tmp_path: Pa
 # Two of the three cases fail at their first attempt, before any file is written; so the first
 # call after the folder is made appends `infra_error` to the ledger.
 FLAKY: list[tuple[Kill, list[str]]] = [
-    ((8, "before"), ["done"]),
-    ((8, "half"), ["done"]),
-    ((8, "after"), ["infra_error", "done"]),
-    ((9, "after"), ["infra_error", "done"]),
-    ((13, "before"), ["infra_error", "done"]),
+    ((FIRST_CASE_STEP, "before"), ["done"]),
+    ((FIRST_CASE_STEP, "half"), ["done"]),
+    ((FIRST_CASE_STEP, "after"), ["infra_error", "done"]),
+    ((FIRST_CASE_STEP + 1, "after"), ["infra_error", "done"]),
+    ((FIRST_CASE_STEP + 5, "before"), ["infra_error", "done"]),
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 import rig_testkit as kit
 
 from rig import scoring
-from rig.runner import session_seed
+from rig.job import session_seed
 
 ONLY_TIMES_DIFFER = ("started", "ended")
 

@@ -2,8 +2,9 @@
 
     with ChatServer([good(conversation), verdict("pass")]) as server: ...
 
-Each request takes the next step. A request beyond the script gets status 599, which no client
-expects, and is counted in `beyond`.
+Each request takes the next step; a function in place of the script is given every request and its
+number, from 0. A request beyond the script gets status 599, which no client expects, and is counted
+in `beyond`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -98,7 +99,7 @@ def error(status: int, message: str = "no", **headers: str) -> Step:
 class ChatServer:
     """Listens on a free port of 127.0.0.1 while the block lasts."""
 
-    script: Sequence[Step]
+    script: Sequence[Step] | Callable[[Received, int], Step]
     certificate: Path | None = None
     """PEM file with key and certificate: then HTTPS is spoken."""
     received: list[Received] = field(default_factory=list)
@@ -131,6 +132,8 @@ class ChatServer:
     def _take(self, request: Received) -> Step:
         with self._lock:
             self.received.append(request)
+            if callable(self.script):
+                return self.script(request, len(self.received) - 1)
             if len(self.received) > len(self.script):
                 self.beyond += 1
                 return Step(b"the script is over", 599)

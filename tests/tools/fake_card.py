@@ -36,6 +36,8 @@ class Plan:
     """Samples played since the opening, and an input sample: that block of the agent's channel."""
     stall_at_s: float | None = None
     end_at_s: float | None = None
+    burst_n: int = 1
+    """Callbacks that come together, so many, once the last of them is due."""
     flags_at: dict[float, int] = field(default_factory=dict)
     shift_at_s: float | None = None
     shift_n: int = 0
@@ -57,8 +59,7 @@ class FakeCard:
         self._plan, self._asked, self._bridge = plan, asked, bridge
         self._closed = threading.Event()
         self._ended = dead
-        self._played = np.zeros(0, dtype=np.float32)
-        self.played_log = self._played
+        self._played = np.zeros(60 * asked.rate_hz, dtype=np.float32)
         self._thread = threading.Thread(target=self._run, daemon=True)
         if not dead:
             self._thread.start()
@@ -88,19 +89,20 @@ class FakeCard:
             if plan.stall_at_s is not None and at_s >= plan.stall_at_s:
                 self._closed.wait()
                 return
-            due_s = (done + n) / rate_hz * (1 + plan.drift_ppm / 1e6)
+            together_n = plan.burst_n * n
+            due_s = (done // together_n + 1) * together_n / rate_hz * (1 + plan.drift_ppm / 1e6)
             pause(max(0.0, due_s - watch.elapsed_s))
             flag = flags.pop(0)[1] if flags and at_s >= flags[0][0] else 0
             indata = np.zeros((n, self._asked.input_channels), dtype=np.float32)
-            indata[:, 0] = (plan.agent or self._back)(self._played, done)[:n]
+            indata[:, 0] = (plan.agent or self._back)(self._played[:done], done)[:n]
             if indata.shape[1] > 1:
-                indata[:, 1] = self._back(self._played, done)[:n]
+                indata[:, 1] = self._back(self._played[:done], done)[:n]
             outdata = np.full((n, self._asked.output_channels), 9.0, dtype=np.float32)
             card_s = 1e6 + due_s if plan.times else 0.0
             self._bridge.exchange(indata, outdata, n, card_s - 0.01 if plan.times else 0.0,
                                   card_s - 0.01 + plan.reported_n / rate_hz if plan.times else 0.0,
                                   card_s, flag)
-            self._played = np.concatenate([self._played, outdata[:, -1]])
+            self._played[done:done + n] = outdata[:, -1]
             done += n
 
     def _back(self, played: np.ndarray, done: int) -> np.ndarray:

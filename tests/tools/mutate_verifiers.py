@@ -7,10 +7,10 @@
 A mutant is one changed node of one module: a comparison operator (every other one of its group),
 `and`/`or`, `not` removed, an integer in a comparison off by one, an arithmetic or set operator or
 `min`/`max` swapped for its counterpart. The tests are collected once; for each mutant a forked
-process gets the changed function's code and runs them, those named after the module first, until
-one fails. A change outside any function needs the module imported anew, so there the fork collects
-the tests itself. Mutants that no test can tell apart are listed in `EQUIVALENT` with the reason.
-Exit 1 when others survive.
+process gets the changed function's code and runs them, those named after the module first and the
+quick ones before the slow, until one fails. A change outside any function needs the module imported
+anew, so there the fork collects the tests itself. Mutants that no test can tell apart are listed in
+`EQUIVALENT` with the reason. Exit 1 when others survive.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import copy
 import importlib
 import importlib.abc
 import importlib.util
+import json
 import os
 import resource
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,11 +47,17 @@ FIRST = {
     "listen": ("test_silence_verifiers",), "no_backchannel": ("test_silence_verifiers",),
     "take_turn": ("test_onset_verifiers",), "interrupt": ("test_onset_verifiers",),
     "onset": ("test_onset_verifiers",), "yield_floor": ("test_floor_verifiers",),
+    "turns": ("test_turns",), "latency": ("test_turns",), "interruption": ("test_turns",),
+    "turn_take": ("test_turns",), "talk_ratio": ("test_turns",), "percentiles": ("test_turns",),
     "continue_floor": ("test_floor_verifiers",), "accept_overlap": ("test_floor_verifiers",),
     "decide": ("test_decide", "test_floor_verifiers"),
+    "talk": ("test_tau2_voice", "test_eva"), "fillers": ("test_substance",),
+    "table": ("test_sweep", "test_threshold_grid"),
 }
 
 NO_NEGATIVE = "a count or a summed length is never negative"
+NEVER_THE_TAIL = "a sum of rounded chances does not meet 0.025 to the last bit"
+NEVER_BEHIND = "a place in the tokens, or the one after the last of them"
 EQUIVALENT: dict[str, str] = {
     "verifiers.accept_overlap: reading.overlap_ns > 0 -> reading.overlap_ns != 0": NO_NEGATIVE,
     "verifiers.label: reading.spans_in_window > 0 -> reading.spans_in_window != 0": NO_NEGATIVE,
@@ -62,14 +70,31 @@ EQUIVALENT: dict[str, str] = {
     "sweeps.aggregate: self.n > 0 -> self.n != 0": NO_NEGATIVE,
     "sweeps.threshold_grid: t.overlap_ns > 0 -> t.overlap_ns != 0": NO_NEGATIVE,
     "sweeps.sweep: n > 0 -> n != 0": NO_NEGATIVE,
+    "sweeps.effects: np.abs(table).sum(axis=(1, 2)).max() * self._most -> "
+    "np.abs(table).sum(axis=(1, 2)).max() // self._most":
+        "float32 is exact for far larger sums than either bound lets through",
     "sweeps.ranking: len(known) < len(tau) -> len(known) != len(tau)":
         "the known ones are among all",
     "sweeps.paired: mcnemar(least, 0) > ALPHA -> mcnemar(least, 0) >= ALPHA":
         "p is a multiple of a power of two, which 0.05 is not",
+    "sweeps.intervals: below <= TAIL -> below < TAIL": NEVER_THE_TAIL,
+    "sweeps.intervals: 1.0 - below <= TAIL -> 1.0 - below < TAIL": NEVER_THE_TAIL,
     "sweeps.paired: math.sqrt(n) * d >= wanted -> math.sqrt(n) * d > wanted":
         "60 halvings end at the same number but where it is met to the last bit",
     "verifiers.readback_text: at < len(pieces) -> at != len(pieces)":
         "no place is ever behind the end: each is the end or holds a piece",
+    "verifiers.calls.entities: at < len(wanted) -> at != len(wanted)": NEVER_BEHIND,
+    "verifiers.calls.entities: end < len(wanted) -> end != len(wanted)": NEVER_BEHIND,
+    "verifiers.calls.entities: month < len(wanted) -> month != len(wanted)": NEVER_BEHIND,
+    "verifiers.calls.entities: 0 <= beside < len(got) -> 0 <= beside != len(got)": NEVER_BEHIND,
+    "verifiers.calls.entities: end > at + 1 -> end != at + 1":
+        "the end of digits is never before the place where they were looked for",
+    "verifiers.calls.entities: "
+    "len(there) < entity.end - entity.start -> len(there) != entity.end - entity.start":
+        "no more tokens are matched than there are",
+    "verifiers.calls.substance: first < len(said) -> first != len(said)":
+        "the fillers are among the words",
+    "verifiers.calls.substance: first > 0 -> first != 0": NO_NEGATIVE,
 }
 """`module: source -> mutation` to why no input can show the difference."""
 
@@ -104,7 +129,7 @@ class Mutant:
 def mutants(package: str) -> list[Mutant]:
     """All mutants of a package, in file order."""
     found = []
-    for path in sorted((ROOT / package).glob("*.py")):
+    for path in sorted((ROOT / package).rglob("*.py")):
         tree = ast.parse(path.read_text())
         owners = owner_of(tree)
         for index, node in enumerate(ast.walk(tree)):
@@ -113,7 +138,8 @@ def mutants(package: str) -> list[Mutant]:
                 target = list(ast.walk(whole))[index]
                 replace_node(whole, target, changed)
                 found.append(Mutant(
-                    f"{package}.{path.stem}", owners.get(id(node), ""),
+                    ".".join(path.relative_to(ROOT).with_suffix("").parts),
+                    owners.get(id(node), ""),
                     getattr(node, "lineno", 0), kind,
                     ast.unparse(node), ast.unparse(changed),
                     ast.unparse(ast.fix_missing_locations(whole))))
@@ -251,12 +277,17 @@ class Loop:
         self.package, self.todo, self.jobs = package, todo, jobs
         self.results: dict[Mutant | None, str] = {}
         self.limit_s = 600.0
+        self.took_s: dict[str, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         # the unchanged code must pass, or nothing below means anything
-        unchanged = in_forks([None], lambda _: run_items(session.items), 1, self.limit_s)
-        self.results.update(unchanged)
+        with tempfile.TemporaryDirectory() as folder:
+            told = Path(folder) / "seconds.json"
+            unchanged = in_forks([None], lambda _: run_items(session.items, told), 1, self.limit_s)
+            self.results.update(unchanged)
+            if told.exists():
+                self.took_s = json.loads(told.read_text())
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.limit_s = max(LEAST_CPU_S, TIMES_UNCHANGED * (used.ru_utime + used.ru_stime))
         if session.items and self.results[None] == "survived":
@@ -269,7 +300,8 @@ class Loop:
         first = [f"test_{stem}", *FIRST.get(stem, ())]
         if mutant.function:
             patch(mutant)
-            return run_items(sorted(session.items, key=lambda i: i.path.stem not in first))
+            return run_items(sorted(session.items, key=lambda i: (
+                i.path.stem not in first, self.took_s.get(i.nodeid, 0.0))))
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
             if name.split(".")[0] == self.package or file.startswith(str(ROOT / "tests")):
@@ -278,11 +310,17 @@ class Loop:
         return int(pytest.main(pytest_arguments(self.package)))
 
 
-def run_items(items: list[pytest.Item]) -> int:
-    """0 when every test passes; stops at the first that does not."""
+def run_items(items: list[pytest.Item], told: Path | None = None) -> int:
+    """0 when every test passes; stops at the first that does not. `told`: where to write how many
+    seconds each took."""
+    took_s = {}
     for item in items:
-        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=None)):
+        reports = runtestprotocol(item, log=False, nextitem=None)
+        took_s[item.nodeid] = sum(report.duration for report in reports)
+        if any(report.failed for report in reports):
             return 1
+    if told is not None:
+        told.write_text(json.dumps(took_s))
     return 0
 
 

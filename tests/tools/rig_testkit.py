@@ -30,7 +30,7 @@ from adapters.base import (
     SessionConfig,
 )
 from adapters.simulated import voice
-from adapters.spec import AdapterSpec
+from adapters.spec import AdapterSpec, AtATime
 from audio.buffers import Float32, float_to_pcm16
 from audio.edges import measure_edges, trim
 from audio.files import atomic_write_text, sha256_samples, write_wav_pcm16
@@ -49,6 +49,8 @@ from probes.manifest import (
 )
 from probes.render import build_suite
 from rig import handover
+from rig.recount import aggregates
+from rig.scores_model import CaseEntry
 
 RATE_HZ = 24_000
 TARGET = "locker four one nine key under the blue mat"
@@ -239,6 +241,12 @@ def scores(run: Path) -> dict[str, Any]:
     return found
 
 
+def write_scores(run: Path, document: dict[str, Any]) -> None:
+    """Cases that a test changed, with the rates, latencies and flags that follow from them."""
+    cases = [CaseEntry.model_validate(case) for case in document["cases"]]
+    (run / "scores.json").write_text(json.dumps({**document, **aggregates(cases)}))
+
+
 def outcomes(run: Path) -> dict[str, str]:
     return {case["case_id"]: case["outcome"] for case in scores(run)["cases"]}
 
@@ -297,6 +305,7 @@ class StubAdapter:
     name: str = "stub"
     version: str = "1"
     settings: dict[str, Any] = field(default_factory=dict)
+    at_a_time: AtATime | None = None
 
     def session(self, config: SessionConfig, clock: Clock) -> AbstractAsyncContextManager[Session]:
         return self.open(config, clock)
@@ -320,7 +329,8 @@ def register(name: str, adapter: StubAdapter, patch: Callable[[dict[str, str], s
              namespace: Any) -> None:
     """Make an adapter known under `name`: `patch(mapping, key, value)` sets the entry."""
     adapter.name = name
-    spec = AdapterSpec(name, "made for a test", adapter.capabilities, lambda _settings: adapter)
+    spec = AdapterSpec(name, "made for a test", adapter.capabilities, lambda _settings: adapter,
+                       at_a_time=adapter.at_a_time)
     attribute = f"SPEC_{name.upper()}"
     setattr(namespace, attribute, spec)
     patch(registry._WHERE, name, f"{namespace.__name__}:{attribute}")

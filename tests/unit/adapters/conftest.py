@@ -1,9 +1,13 @@
-"""Drives an agent alone, frame by frame: no rig, no clock, no loop."""
+"""Drives an agent alone, frame by frame: no rig, no clock, no loop. And loads workers' scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from audio.buffers import Float32
 from audio.timebase import FRAME_NS, ns_to_n, s_to_ns
 
 RATE_HZ = 24_000
+WORKERS = Path(__file__).parents[3] / "adapters" / "workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +91,21 @@ def speech() -> Callable[..., Float32]:
         return user
 
     return make
+
+
+@pytest.fixture
+def worker_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """A worker's script as a module, found as it finds its own kit."""
+    monkeypatch.syspath_prepend(str(WORKERS))
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, WORKERS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in [n for n in sys.modules if n.split(".")[0] == "worker_kit"]:
+        del sys.modules[name]

@@ -415,6 +415,39 @@ def test_broken_audio_ends_the_session_and_an_empty_piece_begins_nothing() -> No
     assert d.of(ResponseStarted) == []
 
 
+@pytest.mark.parametrize(("said", "reason"), [
+    ("AAAA", "expected a modelTurn with a list of parts, got AAAA"),
+    ([], "expected a modelTurn with a list of parts, got []"),
+    ({"parts": {"inlineData": 1}}, "expected a modelTurn with a list of parts, got {"),
+    ({"parts": [{"text": "x"}] * 1_001}, "expected a modelTurn of at most 1000 parts, got 1001")])
+def test_a_turn_that_cannot_be_read_ends_the_session(said: object, reason: str) -> None:
+    d = Driven()
+    d.content(modelTurn=said)
+    (fault,) = d.of(Fault)
+    assert fault.severity == "infrastructure"
+    assert fault.reason.startswith(reason)
+
+
+def test_a_turn_without_parts_and_one_of_many_are_none_of_these() -> None:
+    d = Driven()
+    for said in (None, {}, {"parts": None}, {"parts": []}):
+        d.content(modelTurn=said, waitingForInput=True)
+    d.content(modelTurn={"parts": turn(PCM[:2])["parts"] * 1_000})
+    assert d.of(Fault) == []
+    assert [len(e.samples) for e in d.of(AudioReceived)] == [1] * 1_000
+
+
+def test_of_a_thousand_unknown_fields_some_are_named_and_the_rest_counted() -> None:
+    d = Driven()
+    d.give({f"mood{k}": 1 for k in range(1_000)})
+    d.content(**{f"tempo{k}": 1 for k in range(21)})
+    d.content(**{f"key{k}": 1 for k in range(20)})
+    told = [e.detail for e in d.of(StateChanged)]
+    assert told == [*(f"mood{k}" for k in range(20)), "and 980 more of this message",
+                    *(f"serverContent.tempo{k}" for k in range(20)), "and 1 more of this message",
+                    *(f"serverContent.key{k}" for k in range(20))]
+
+
 def test_half_a_sample_at_the_end_of_a_turn_is_told_and_spoils_no_other() -> None:
     d = Driven()
     d.audio(data=PCM[:3])

@@ -27,7 +27,8 @@ from adapters.base import (
 from adapters.pipecat import _WIRE_SETTINGS, SETTINGS
 from adapters.wire import event_stream
 from adapters.wire.pipecat import PipecatWire
-from adapters.wire.pipecat_session import IGNORED, LOGGED, PipecatSettings
+from adapters.wire.pipecat_session import PipecatSettings
+from adapters.wire.rtvi import IGNORED, LOGGED
 from audio.buffers import float_to_pcm16
 from audio.errors import InputError
 
@@ -365,6 +366,23 @@ def test_a_sentence_told_when_it_is_over_is_spread_over_its_audio() -> None:
     d.audio(PCM[:800])
     d.spoken(3, "x", "", "completed")
     assert d.words[-1] == (" x", 1_800)
+
+
+def test_of_a_text_without_end_the_first_words_get_a_place_each() -> None:
+    d = Driven()
+    d.audio(PCM[:4_008])
+    d.spoken(1, "a " * 2_000 + "b c d", "", "completed")
+    assert "".join(t for t, _ in d.words) == "a " * 2_000 + "b c d"
+    assert d.words[1_999:] == [(" a", 1_999 * 2_004 // 2_005), (" b c d", 2_000 * 2_004 // 2_005)]
+
+
+def test_text_beyond_the_bound_is_told_once_a_message() -> None:
+    d = Driven()
+    d.audio(PCM[:2_000])
+    d.spoken(1, "a " * 3_000_000, "", "completed")
+    assert len(d.words) == 2_000
+    assert [r for _, r in d.faults] == ["the server sent more than 1000000 characters of "
+                                        "transcript"]
 
 
 def test_of_messages_that_tell_the_same_words_one_kind_counts() -> None:

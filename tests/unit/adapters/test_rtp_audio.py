@@ -212,12 +212,20 @@ def test_another_source_goes_on_where_the_first_one_ended() -> None:
     assert player.states("rtp_source") == ["another source sends the audio"]
 
 
-def test_a_packet_that_is_no_opus_is_left_out_and_moves_nothing() -> None:
+@pytest.mark.parametrize(("payload", "severity", "reason"), [
+    (b"", "transparent", "an empty packet is left out"),
+    (b"x", "infrastructure",
+     "audio packet: expected Opus, got no packet: what was said in it is lost")])
+def test_an_empty_packet_moves_nothing_and_one_that_is_no_opus_ends_the_session(
+    payload: bytes, severity: str, reason: str,
+) -> None:
     arrivals = steady(range(20))
-    arrivals[7] = (7 * FRAME, Packet(arrivals[7][1].sequence, arrivals[7][1].timestamp, 7, b"x"))
+    _, seventh = arrivals[7]
+    arrivals[7] = (7 * FRAME, Packet(seventh.sequence, seventh.timestamp, 7, payload))
     player = Player().run(arrivals)
     assert player.heard()[9] == 8 * FRAME + JITTER
-    assert player.faults == ["a packet that is no Opus is left out: no packet"]
+    assert [(e.severity, e.reason) for e in player.events if isinstance(e, Fault)] == [
+        (severity, reason)]
 
 
 def test_packets_of_any_length_are_contiguous() -> None:

@@ -33,6 +33,7 @@ from adapters.sound_card.loopback import (
     read_calibration,
     summarise,
 )
+from adapters.sound_card.session import CardSession, Correction
 from adapters.sound_card.stream import is_steady
 from audio.errors import InfrastructureError, InputError
 from rig.clock import SessionClock, loop_factory
@@ -133,6 +134,23 @@ def test_the_cards_clock_is_found_whatever_its_zero(drift_ppm: float, base_s: fl
     assert adc.offset_ns == pytest.approx(5e9 - 20e6, abs=20_000)
     assert dac.offset_ns == pytest.approx(5e9 + 30e6, abs=20_000)
     assert reported_round_trip_ms(log) == pytest.approx(50.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("drift_ppm", "seconds", "ends"), [
+    (88_435.0, 5.0, True), (88_435.0, 1.0, False), (-81_250.0, 2.5, True), (4_900.0, 20.0, False),
+    (25_000.0, 5.0, False), (35_000.0, 5.0, True)])
+def test_a_card_of_another_rate_is_found_by_what_it_gains(drift_ppm: float, seconds: float,
+                                                          ends: bool) -> None:
+    """44.1 kHz for 48, the other way round; bound: 150 ms."""
+    log = callbacks(round(seconds * 100), drift_ppm=drift_ppm)
+    session = CardSession(Bridge(48_000, lambda: 0), None, None, Correction(0, "calibration"),
+                          lead_n=0, max_xruns=0, clean_from_n=0)
+    session._judge_rate(log)
+    assert (session._failure is not None) is ends
+    if ends:
+        expected = round(48_000 / (1 + drift_ppm / 1e6), -2)
+        found = int(session._failure.split("exchanges ")[1].split(" ")[0])
+        assert abs(found - expected) < 100
 
 
 def test_times_that_no_card_can_have_are_not_used() -> None:

@@ -340,7 +340,7 @@ def test_events_of_another_stream_are_counted_and_play_nothing(wire: TwilioWire)
     ({"event": "media"}, "transparent", "media skipped: expected audio, got null"),
     ({"event": "mark"}, "transparent", "mark skipped: expected a mark with a name, got null"),
     ({"event": "mark", "mark": {"name": ""}}, "transparent", "mark skipped"),
-    ({"event": "mark", "mark": {"name": "x" * 257}}, "transparent", "mark skipped"),
+    ({"event": "mark", "mark": {"name": "x" * 4_097}}, "transparent", "mark skipped"),
     ({"event": 5}, "transparent", 'unreadable message skipped: expected an "event" with a name'),
     ({"type": "media"}, "transparent", "unreadable message skipped"),
     (b"\xff\xfe", "transparent", "unreadable message skipped: expected a JSON object"),
@@ -361,6 +361,16 @@ def test_other_forms_of_base64_lose_nothing(wire: TwilioWire) -> None:
     (event,), _ = says(wire, {"event": "media", "media": {"payload": lines}})
     assert isinstance(event, AudioReceived)
     np.testing.assert_array_equal(event.samples, g711.decode(codes))
+
+
+@pytest.mark.parametrize("name", [
+    "x" * 4_096, "a sentence,\nand the next", "señal \u200d", "\ud800 half a pair", " "])
+def test_a_mark_comes_back_by_the_very_name_that_it_was_given(wire: TwilioWire, name: str) -> None:
+    out = wire.receive(json.dumps({"streamSid": SIDS.stream, **mark(name)}).encode(), 0)
+    (message,) = out.messages
+    assert isinstance(message, str)
+    assert names([json.loads(message.encode("utf-8"))]) == [name]
+    assert all(isinstance(e, StateChanged) and e.detail.isprintable() for e in out.events)
 
 
 def test_unknown_events_and_twilios_own_are_logged(wire: TwilioWire) -> None:

@@ -13,7 +13,8 @@ from websockets.frames import Close
 
 from adapters.base import AgentEvent, Fault, Throttled
 from adapters.usage import MAX_COUNT, Metered, Tally
-from adapters.websocket import ConnectionRefusedByPeerError, closed_by
+from adapters.websocket_closing import closed_by
+from adapters.websocket_opening import ConnectionRefusedByPeerError
 from adapters.wire.event_stream import PERMANENT_CODES, EventStream
 from adapters.wire.gemini_live import GeminiWire
 from adapters.wire.gemini_setup import GeminiSettings
@@ -276,6 +277,21 @@ def test_a_close_of_an_overloaded_server_is_a_throttle(code: int, throttled: boo
     error = ConnectionClosedError(Close(code, "later"), Close(code, "later"), rcvd_then_sent=True)
     cause = closed_by(error, realtime())
     assert (cause.hopeless, cause.throttled) == (False, throttled)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "told"), [
+    (Close(1008, "more than 10000 pings and pongs"), None,
+     "1008 'more than 10000 pings and pongs'"),
+    (Close(1011, "keepalive ping timeout"), None, "1011 'keepalive ping timeout'"),
+    (Close(1008, "a message of more than 100000 frames"), Close(1008, ""),
+     "1008 'a message of more than 100000 frames'"), (Close(1002, ""), None, "1002")])
+def test_a_close_of_the_rigs_own_says_so_and_why(ours: Close, theirs: Close | None, told: str
+                                                 ) -> None:
+    """Without the hints about a server's codes, such as that a key was refused."""
+    error = ConnectionClosedError(theirs, ours, rcvd_then_sent=None if theirs is None else False)
+    cause = closed_by(error, realtime())
+    assert cause.text == f"the rig closed the connection: {told}"
+    assert (cause.hopeless, cause.throttled) == (False, False)
 
 
 @pytest.mark.parametrize(("status", "no_use", "hopeless", "throttled"), [

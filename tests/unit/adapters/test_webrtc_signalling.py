@@ -69,7 +69,10 @@ def test_names_and_other_transports_are_not_tried() -> None:
     (answer(SDP.replace("sendrecv", "recvonly")), r"sends no audio \(a=recvonly\)"),
     (answer(SDP.replace("sendrecv", "sendonly")), r"takes no audio \(a=sendonly\)"),
     (answer(SDP.replace("sendrecv", "inactive")), r"has no audio \(a=inactive\)"),
-    (answer(SDP.replace("opus", "PCMU")), "expected Opus among the codecs of the answer, got pcmu"),
+    (answer(SDP.replace("opus/48000", "opus/16000")),
+     "expected opus/48000/2 among the codecs of the answer, got opus/16000/2"),
+    (answer(SDP.replace("opus", "PCMU")),
+     "expected opus/48000/2 among the codecs of the answer, got pcmu/48000/2"),
 ])
 def test_an_answer_that_cannot_be_used_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(PayloadError, match=message):

@@ -8,20 +8,23 @@ import socket as sockets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
-from websockets.exceptions import ConnectionClosedError
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.frames import Close
 from websockets.http11 import Response
 
 from adapters import websocket
 from adapters.base import AgentEvent, Fault, StateChanged
 from adapters.peer import Peer, Redactor
-from adapters.websocket import ConnectionRefusedByPeerError, WebSocketSession, open_session
+from adapters.websocket import WebSocketSession, open_session
+from adapters.websocket_closing import CLOSE_S
+from adapters.websocket_opening import ConnectionRefusedByPeerError
 from adapters.wire.base import CloseCause, Message, Output
 from audio.buffers import Float32
 from audio.errors import InfrastructureError
@@ -373,7 +376,7 @@ def test_a_peer_that_never_answers_the_close_is_dropped_in_time() -> None:
                 before = clock.now_ns()
             return (clock.now_ns() - before) / 1e9
 
-    assert websocket.CLOSE_S - 0.1 < run(main()) < websocket.CLOSE_S + 1.0
+    assert CLOSE_S - 0.1 < run(main()) < CLOSE_S + 1.0
 
 
 class LingeringEcho(EchoWire):
@@ -488,6 +491,60 @@ def test_a_close_is_explained_by_the_wire_and_by_what_came_just_before(
     assert [e.name for e in events[:-1] if isinstance(e, StateChanged)] == [
         "go", *([said] if said else [])]
     assert [e.reason for e in events if isinstance(e, Fault)] == [told]
+
+
+class Ended(StuckSocket):
+    """A peer that has said `bad` between two other words, and has closed with 1000."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flowing.set()
+        self.said = [b"one", b"bad", b"two"]
+
+    async def recv(self, decode: bool) -> bytes:
+        if self.said:
+            return self.said.pop(0)
+        raise ConnectionClosedOK(Close(1000, ""), Close(1000, ""), True)
+
+    async def send(self, message: Message) -> None:
+        raise ConnectionClosedOK(Close(1000, ""), Close(1000, ""), True)
+
+
+class Lasting(EchoWire):
+    """Its trouble is there to stay, and asks for patience."""
+
+    def receive(self, data: bytes, t_ns: int) -> Output:
+        events, messages = (output := super().receive(data, t_ns)).events, output.messages
+        return Output(tuple(replace(e, hopeless=True, throttled=True, retry_after_s=7.0)
+                            if isinstance(e, Fault) else e for e in events), messages)
+
+
+@pytest.mark.parametrize("first", ["the frame", "the socket", "the events"])
+def test_trouble_that_was_told_wins_over_the_close_in_whatever_order_tasks_run(first: str) -> None:
+    """No time passes: the order of turns is that of the test."""
+    async def main() -> tuple[InfrastructureError, list[AgentEvent]]:
+        session = WebSocketSession(Ended(), Lasting(), RealClock(),  # type: ignore[arg-type]
+                                   Redactor((KEY,)))
+        session.start([])
+        seen: list[AgentEvent] = []
+        if first == "the socket":  # all is taken off it, and nobody has read it
+            await session._tasks[0]
+        elif first == "the events":  # the fault is told before the close is met
+            reading = session.events()
+            while not any(isinstance(e, Fault) for e in seen):
+                seen.append(await anext(reading))
+        with pytest.raises(InfrastructureError) as caught:
+            await session.send(SILENCE)
+        seen += await all_events(session)
+        for task in session._tasks:
+            task.cancel()
+        return caught.value, seen
+
+    error, seen = run(main())
+    assert str(error) == "bad [redacted]"
+    assert (error.hopeless, error.throttled, error.retry_after_s) == (True, True, 7.0)
+    assert [e.reason if isinstance(e, Fault) else e.name for e in seen] == [
+        "one", "bad [redacted]", "two"]
 
 
 def test_a_close_at_the_gate_may_be_hopeless() -> None:

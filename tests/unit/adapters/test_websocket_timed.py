@@ -165,3 +165,17 @@ def test_a_text_frame_that_is_no_text_ends_the_session() -> None:
     (fault,) = kit.run(main())
     assert fault.severity == "infrastructure"
     assert "1007" in fault.reason
+
+
+def test_a_frame_that_makes_no_message_yet_waits_for_no_network() -> None:
+    """A wire may hold frames back and send several in one message."""
+    async def server(socket: ServerConnection) -> None:
+        await socket.wait_closed()
+
+    async def main() -> None:
+        async with kit.peer(server) as p, open_session(p, Alarm(), kit.RealClock()) as session:
+            for free in (True, False):
+                session._free = lambda _messages, free=free: free  # type: ignore[method-assign]
+                await session.send(np.zeros(480, dtype=np.float32))
+
+    kit.run(main())

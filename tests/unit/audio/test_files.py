@@ -571,6 +571,23 @@ def test_analysis_at_16_khz_is_no_resampling(tmp_path: Path) -> None:
     assert np.abs(files.read_analysis_channel(path, 0)[0] - samples).max() < 1e-7
 
 
+def test_analysis_refuses_numbers_that_are_not_on_a_full_scale_of_1(tmp_path: Path) -> None:
+    """Where, in the file's own samples; exactly at the limit is still taken."""
+    path = tmp_path / "pcm_as_float.wav"
+    samples = np.zeros((48_000, 2), dtype=np.float32)
+    samples[1_000, 1] = -100.0
+    soundfile.write(path, samples, 48_000, subtype="FLOAT")
+    assert len(files.read_analysis_channel(path, 1)[0]) == 16_000
+    samples[40_000, 1] = np.nextafter(np.float32(-100.0), np.float32(-101.0))
+    samples[40_001, 1] = 3e38
+    soundfile.write(path, samples, 48_000, subtype="FLOAT")
+    assert not files.read_analysis_channel(path, 0)[0].any()
+    with pytest.raises(AudioFileError, match=r"pcm_as_float\.wav: expected samples on a full "
+                       r"scale of 1, none beyond 100, got -100 at sample 40000 of channel 1 "
+                       r"\(PCM numbers stored as floats"):
+        files.read_analysis_channel(path, 1)
+
+
 def test_mu_law_copy_gives_nearly_the_same_analysis(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "pcm.wav", stereo(), RATE_HZ, subtype="PCM_16")
     soundfile.write(tmp_path / "mu.wav", stereo(), RATE_HZ, subtype="ULAW")
@@ -663,6 +680,20 @@ def test_atomic_path_leaves_the_old_file_when_the_block_fails(tmp_path: Path) ->
     assert leftovers(tmp_path) == []
 
 
+def test_a_target_that_cannot_be_written_is_refused_beforehand(tmp_path: Path) -> None:
+    old = put(tmp_path, b"old")
+    before = sorted(tmp_path.iterdir())
+    files.check_targets(old, None, tmp_path / "new.json")
+    assert sorted(tmp_path.iterdir()) == before
+    assert old.read_bytes() == b"old"
+    for path, why in ((tmp_path, "Is a directory"),
+                      (tmp_path / "no" / "x.json", "No such file or directory"),
+                      (old / "x.json", "Not a directory")):
+        with pytest.raises(InputError, match=f"expected a file that can be written, got {why}"):
+            files.check_targets(old, path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_full_disk_is_one_line_and_no_half_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     message = r"x\.json: expected a file that can be written, got No space left on device$"
@@ -699,6 +730,11 @@ def test_the_file_is_flushed_before_the_rename_and_the_folder_after(
     monkeypatch.setattr(os, "fsync", fsync)
     files.atomic_write_bytes(path, b"data")
     assert steps == [("file", False), ("folder", True)]
+    # What can be made again is whole too, and waits for no disk.
+    files.atomic_write_text(path, "other", durable=False)
+    assert path.read_text() == "other"
+    assert leftovers(tmp_path) == []
+    assert len(steps) == 2
 
 
 def test_missing_folder_and_folder_in_the_way(tmp_path: Path) -> None:
@@ -707,6 +743,8 @@ def test_missing_folder_and_folder_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match=r"folder: .* got Is a directory"):
         files.atomic_write_bytes(tmp_path / "folder", b"")
+    with pytest.raises(InputError, match=r"^\.: .* got Is a directory$"):
+        files.atomic_write_bytes(".", b"")
     with pytest.raises(InputError, match="got "):
         files.atomic_write_bytes("/", b"")
     assert leftovers(tmp_path) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audio.levels import is_clipped, loudest_frame_dbfs
+from audio.levels import LevelMeter, full_scale, is_clipped, loudest_frame_dbfs
 
 RATE_HZ = 24_000
 
@@ -33,3 +33,26 @@ def test_clipping_is_four_samples_at_full_scale_in_a_row(
     for around in ([], [0.0, 0.5]):
         samples = np.array([*around, *stretch, *around], np.float32)
         assert is_clipped(samples) is clipped
+
+
+@pytest.mark.parametrize("cut_n", [1, 3, 7, 479, 480, 481, 1000])
+def test_pieces_say_what_the_whole_says(cut_n: int) -> None:
+    """One loud frame from 960 to 1440 and four samples at full scale from 2998 to 3002."""
+    samples = np.full(4000, 0.001, np.float32)
+    samples[960:1440] = 0.5
+    samples[2998:3002] = 1.0
+    meter = LevelMeter(RATE_HZ)
+    for first in range(0, len(samples), cut_n):
+        meter.push(samples[first : first + cut_n])
+    assert meter.loudest_dbfs == pytest.approx(-6.02, abs=0.01)
+    assert meter.clipped
+    samples[3001] = 0.9
+    meter = LevelMeter(RATE_HZ)
+    for first in range(0, len(samples), cut_n):
+        meter.push(samples[first : first + cut_n])
+    assert not meter.clipped
+
+
+def test_full_scale_is_that_of_the_encoding() -> None:
+    assert full_scale("PCM_16") == 32767 / 32768
+    assert (full_scale("PCM_U8"), full_scale("ULAW")) == (127 / 128, 32124 / 32768)

@@ -19,6 +19,7 @@ from audio.spans import Spans
 from audio.vad import (
     StreamingVad,
     VadSettings,
+    _Machine,
     intervals_from_probabilities,
     spans_from_probabilities,
     spans_ns,
@@ -423,3 +424,28 @@ def test_row_5_short_words_are_found() -> None:
             pytest.skip("the sample words are not there")
         samples, rate_hz = soundfile.read(path, dtype="float32")
         assert len(speech_spans(analysis_samples(samples, rate_hz), VadSettings())) == 1, name
+
+
+def test_what_lies_between_crossings_says_what_the_frames_say():
+    """Long stretches are taken at once, short pieces frame by frame: the same spans and state."""
+    random = np.random.default_rng(1)
+    for _ in range(3_000):
+        count = int(random.integers(0, 150))
+        probabilities = random.choice(np.array([0, 0.2, 0.4, 0.49, 0.5, 0.7, 1], np.float32), count)
+        if random.random() < 0.5:
+            probabilities = np.repeat(probabilities, random.integers(1, 9, count))
+        threshold = float(random.choice([0.3, 0.5, 0.6, 1.0]))
+        vad = VadSettings(
+            threshold=threshold, min_silence_ms=float(random.choice([0, 32, 90, 300, 1_000])),
+            min_speech_ms=float(random.choice([0, 90, 250])),
+            neg_threshold=random.choice([None, threshold, 0.4 * threshold]))
+        each, runs = _Machine(vad), _Machine(vad)
+        cut = int(random.integers(0, len(probabilities) + 1))
+        for part in (probabilities[:cut], probabilities[cut:]):
+            each._feed_each(part)
+            runs._feed_runs(part)
+            first, second = ((m.closed, m.open_start_n, m.open_confirmed_end_n, m.now_n)
+                             for m in (each, runs))
+            assert first == second, (vad, probabilities, cut)
+        end_n = FRAME_N * len(probabilities)
+        assert each.finish(end_n) == runs.finish(end_n)

@@ -223,7 +223,8 @@ def test_a_killed_build_leaves_no_manifest_and_resumes(suite: Suite, built_dir: 
     Counting.calls = 0
     with pytest.raises(KeyboardInterrupt):
         build_suite(suite, out, Counting())
-    with pytest.raises(InputError, match=r"expected suite\.json, got an unfinished build"):
+    with pytest.raises(InputError, match=r"suite\.json \(rig build makes it\), got "
+                                         "an unfinished build"):
         load_built(out)
     build_suite(suite, out, Counting())
     assert Counting.calls == 1 + 23  # nothing that was finished is rendered again
@@ -337,7 +338,7 @@ def move_turn(folder: Path, to: str) -> None:
 
 @pytest.mark.parametrize(("damage", "message"), [
     (lambda f: (f / "suite.json").unlink(), "got an unfinished build"),
-    (lambda f: (f / "suite.json").write_text("{"), r"suite\.json: .*EOF"),
+    (lambda f: (f / "suite.json").write_text("{"), r"suite\.json: expected JSON, got EOF while"),
     (lambda f: (f / "streams.jsonl").unlink(), r"streams\.jsonl: expected a readable file"),
     (cut_last_line, r"cases\.jsonl:41: expected a complete last line"),
     (drop_line, r"cases\.jsonl: expected 41 cases, as suite\.json says, got 40"),
@@ -348,7 +349,10 @@ def move_turn(folder: Path, to: str) -> None:
     (lambda f: move_turn(f, "/etc/passwd"), "expected a path like audio/NAME"),
     (lambda f: move_turn(f, "audio/..wav"), "expected a path like audio/NAME"),
     (lambda f: change(f / "cases.jsonl", 2, stream_id="R9"), r"cases\.jsonl:3: expected a stream"),
-    (lambda f: change(f / "cases.jsonl", 2, extra=1), r"cases\.jsonl:3: extra: expected"),
+    (lambda f: change(f / "cases.jsonl", 2, extra=1),
+     r"cases\.jsonl:3: expected no key extra, got a key that is not known$"),
+    (lambda f: (f / "suite.json").write_text("{}"),
+     r"suite\.json: expected key suite, got none$"),
     (lambda f: change(f / "cases.jsonl", 2, schema_version=2), r"cases\.jsonl:3: schema_version"),
     (lambda f: change(f / "cases.jsonl", 2, case_id="x"), "expected a case id ROLE-PROBE"),
     (lambda f: change(f / "cases.jsonl", 2, role="../R1", case_id="x"), "expected a case id"),
@@ -389,7 +393,8 @@ def test_changed_samples_are_found_on_demand(copy: Path) -> None:
 def test_no_suite_at_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a built suite folder"):
         load_built(tmp_path / "none")
-    with pytest.raises(InputError, match=r"expected suite\.json, got a folder without it"):
+    with pytest.raises(InputError, match=r"suite\.json \(rig build makes it\), got "
+                                         "a folder without it"):
         load_built(tmp_path)
 
 

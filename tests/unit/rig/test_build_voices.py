@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from audio.voice_bank import VOICES
 
@@ -45,3 +46,13 @@ def test_a_voice_that_is_not_there_is_named_before_anything_is_made(
     assert called.error.startswith("rig: error: voice of hibari: expected one of emma, ")
     assert called.error.endswith("got 'hart'; did you mean 'heart'?")
     assert not (tmp_path / "suite").exists()
+
+
+def test_the_voices_of_an_engine_are_listed(call_rig: Any) -> None:
+    """All of them: the error for an unknown one shows the first twelve."""
+    called = call_rig("build", "dsb-ifeval", "--voice", "help")
+    assert called.code == 0
+    found = json.loads(call_rig("build", "dsb-ifeval", "--voice", "help", "--json").out)
+    assert called.out.split() == found["voices"]
+    assert len(set(found["voices"])) == len(found["voices"]) > 12
+    assert {"heart", "h57"} <= set(found["voices"])

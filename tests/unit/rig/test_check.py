@@ -106,6 +106,8 @@ def test_the_first_audio_is_the_first_that_is_not_silence(checked):
     (answering(None, words=""), "no audio came back"),
     (answering(np.zeros(48_000, np.float32)), "2.0 s of audio came back and no speech was found"),
     (answering(np.zeros(48_000, np.float32)), "all but silent: its peak is zero"),
+    (answering((0.3 * np.sin(np.arange(48_000) * 2 * np.pi * 440 / 24_000)).astype(np.float32)),
+     "expected a voice (a tone, a beep or music is no speech to the detector) at 24000 Hz"),
     (answering(0.005 * speech()), "all but silent: its peak is -"),
     (answering(speech(), every=2), "slower than it plays, 0.5"),
     (answering(speech(), words=WORDS * 4), "words a second of speech, expected 1 to 6"),

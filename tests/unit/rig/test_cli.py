@@ -7,6 +7,8 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -80,6 +82,10 @@ def test_a_missing_option_says_which_and_where(capsys: pytest.CaptureFixture[str
     line = _error(capsys, ["run", "suite"])
     assert "--adapter" in line
     assert "(see: rig run --help)" in line
+
+
+def test_an_option_without_its_value_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "2 arguments. (see: rig field --help)" in _error(capsys, ["field", "--pair", "a.wav"])
 
 
 def test_debug_adds_the_traceback_and_keeps_the_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,3 +195,56 @@ def test_help_takes_less_than_half_a_second() -> None:
         assert _fresh("from rig.cli import main; main(['--help'])").returncode == 0
         took_s.append(watch.elapsed_s)
     assert min(took_s) < 0.5, took_s
+
+
+OUTPUTS = [("adapters", "--json"), ("adapters",), ("--version",)]
+"""Written past rich, by rich, and so short that it is still buffered at the end."""
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_a_reader_that_goes_away_is_no_gate_that_was_not_met(command: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-m", "rig.cli", *command], stdout=writer,
+                              stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_output_that_cannot_be_written_is_one_line(command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "rig.cli", *command], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2, "rig: error: cannot read or write: No space left on device\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell that closes streams")
+def test_closed_output_is_no_defect() -> None:
+    done = subprocess.run(["sh", "-c", f"{sys.executable} -m rig.cli adapters >&-"], check=False,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_name_that_is_too_long_is_named(call_rig: Any, tmp_path: Path) -> None:
+    called = call_rig("score", tmp_path / ("x" * 300))
+    assert called.code == 2
+    assert called.err.startswith(f"rig: error: cannot read or write '{tmp_path}/xxx")
+    assert called.err.endswith("x': File name too long\n")
+    assert len(called.err) < 300
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_number_option_refuses_nan(name: str) -> None:
+    """`nan` passes every bound of click, and a limit that is `nan` (--max-cost) is none."""
+    command = cli.app.get_command(click.Context(cli.app), name)
+    assert command is not None
+    for param in command.params:
+        if isinstance(param.type, click.FloatRange | click.types.FloatParamType):
+            for value in ("nan", "inf", "-inf"):
+                with pytest.raises(click.BadParameter):
+                    param.type.convert(value, param, None)

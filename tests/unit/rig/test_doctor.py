@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from audio.key_names import HUB_TOKENS
 from rig import cli, doctor, doctor_trials
 from rig.commands import doctor as doctor_command
 from rig.doctor import Check, examine, healthy, requirement, run_trial
@@ -147,7 +148,8 @@ def test_the_keys_are_those_that_adapters_read() -> None:
     folder = Path(doctor.__file__).parent.parent / "adapters"
     read = {name for file in folder.rglob("*.py")
             for name in re.findall(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|TOKEN)\b", file.read_text())}
-    assert set(doctor.KEYS) == read
+    # The hub's tokens are the business of `rig worker NAME --doctor`.
+    assert set(doctor.KEYS) == read - set(HUB_TOKENS)
 
 
 def test_a_full_disk_is_broken(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 import rig_testkit as kit
 
 from adapters.base import Capabilities, Fault
+from adapters.spec import AtATime
 from probes.render import load_built
-from rig.prices import ENVIRONMENT
-from rig.runner import planned_s
+from rig.budget import Budget, Limits
+from rig.commands.run_text import so_far
+from rig.job import planned_s
+from rig.prices import ENVIRONMENT, Price, Tariff
 from rig.schedule import Bounds
+from rig.spending import Spent
 from rig.store import RunFolder
 
 REAL = Capabilities(full_duplex=True, persona_prompt=True, realtime_only=True)
@@ -72,8 +77,8 @@ def test_a_run_stops_within_the_limit_and_goes_on_with_a_higher_one(
     assert 0 < found["spent"]["cost"] <= 0.5
     assert found["spent"]["cost"] == pytest.approx(total_minutes(run) * 0.5, abs=1e-4)
     assert f"{9 - played} sessions were not played" in called.err
-    assert f"Go on with a higher limit: rig run {small_suite} --adapter silent --prices {prices} " \
-           f"--out {run} --resume --max-cost ..." in called.err
+    assert f"Go on with a higher limit: rig run {small_suite} --adapter silent --jobs 1 " \
+           f"--prices {prices} --out {run} --resume --max-cost ..." in called.err
 
     again = call_rig(*command, "--jobs", 1, "--max-cost", 0.5, "--resume")
     assert again.code == 1
@@ -93,10 +98,32 @@ def test_the_command_that_goes_on_names_what_the_run_is(
     run = tmp_path / "run"
     called = call_rig("run", small_suite, "--adapter", "echo", "--set", "delay_s=0.7", "--filter",
                       "case=*", "--trials", 2, "--retries", 0, "--allow-unknown-cost", "--clock",
-                      "virtual", "--out", run, "--max-minutes", 0.01)
+                      "virtual", "--out", run, "--max-minutes", 0.01, "--max-cost", 2.5)
     assert called.code == 1
     assert "--adapter echo --set delay_s=0.7 --filter 'case=*' --trials 2 --clock virtual " \
            "--retries 0 --allow-unknown-cost --out" in called.err
+    assert called.err.rstrip().endswith("--resume --max-cost 2.5 --max-minutes ..."), \
+        "the limit that was not reached holds on"
+
+
+def test_the_command_that_goes_on_can_be_pasted(
+    small_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    """Blanks and quotes in names, every option that was given, the adapter's listed name."""
+    suite, run, listed = tmp_path / "my suite", tmp_path / "Ann's $(run)", tmp_path / "a list"
+    suite.symlink_to(small_suite)
+    listed.write_text(prices.read_text())
+    called = call_rig("run", suite, "--adapter", "long-endpoint", "--set", "endpoint_s=0.8",
+                      "--jobs", 1, "--prices", listed, "--max-minutes", 0.5, "--out", run)
+    assert called.code == 1
+    printed = called.err.partition("Go on with a higher limit: ")[2].strip()
+    words = shlex.split(printed)
+    assert words == ["rig", "run", str(suite), "--adapter", "long_endpoint", "--set",
+                     "endpoint_s=0.8", "--jobs", "1", "--prices", str(listed), "--out", str(run),
+                     "--resume", "--max-minutes", "..."]
+    assert call_rig(*words[1:-1], 99).code == 0
+    scored = call_rig("report", run, "--out", tmp_path / "page.html")
+    assert f"run `rig score {shlex.quote(str(run))}` first" in scored.error
 
 
 def test_minutes_are_limited_without_a_price_and_by_several_processes(
@@ -151,6 +178,42 @@ def test_what_failed_and_was_void_is_paid_for_as_well(
 @pytest.fixture
 def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPFUN_API_KEY", "k" * 24)
+
+
+def test_a_dry_run_calls_unknown_what_is_not_known(tiny_suite: Path, call_rig: Any) -> None:
+    shown = call_rig("run", tiny_suite, "--adapter", "raw_pcm", "--dry-run").out
+    rows = [line.split(maxsplit=1) for line in shown.splitlines()]
+    assert ["cost", "unknown"] in rows
+    assert ["sessions_at_a_time", "unknown"] in rows
+    assert "None" not in shown
+    assert "currency" not in shown
+    assert "cost_usd" not in shown
+
+
+@pytest.mark.parametrize(("price", "limits", "shown"), [
+    (None, Limits(), "1.5 min used"),
+    (0.5, Limits(), "1.5 min used, USD 0.7500"),
+    (0.5, Limits(max_cost=9, max_minutes=4), "1.5 min used of at most 4.0, USD 0.7500 of at most "
+     "9.00"),
+])
+def test_progress_tells_what_was_used_and_no_bound_that_is_none(
+    price: float | None, limits: Limits, shown: str
+) -> None:
+    """Nothing of a price that nobody knows, at each step."""
+    entry = None if price is None else Price(
+        adapter="x", currency="USD", date="2026-01-02", source="made up",
+        per_minute={"session": price})
+    budget = Budget(Tariff(entry, free=False, why="no price"), limits)
+    budget.settle("a", Spent(90.0, 90.0, 0.0))
+    assert so_far(budget) == shown
+    assert budget.totals().cost_text() == (
+        "USD 0.7500" if price else "cost unknown: 1 session of unknown price")
+
+
+def test_sessions_that_never_became_ready_cost_nothing_in_no_currency() -> None:
+    budget = Budget(Tariff(None, free=False, why="no price"), Limits())
+    budget.settle("a", Spent())
+    assert budget.totals().cost_text() == "no cost"
 
 
 @pytest.mark.usefixtures("_a_key")
@@ -245,12 +308,74 @@ def test_no_credit_within_a_session_stops_the_run(
         f'{{"case_id":"{attempt["case_id"]}","trial":1,"attempt":1}}\n'
 
 
-def test_more_jobs_than_a_provider_states_are_told(
-    tiny_suite: Path, tmp_path: Path, call_rig: Any
+@pytest.mark.parametrize(("given", "jobs", "most", "said"), [
+    ((), 25, 25, "--jobs 26: 25 at a time (the vendor's documentation: 25 to 500 by tier, each "
+     "model by itself); for an account that may have more: --at-a-time 26"),
+    (("--at-a-time", 500), 26, 500, None),
+    (("--at-a-time", 3), 3, 3, "--jobs 26: 3 at a time (--at-a-time)"),
+    (("--set", "base_url=ws://127.0.0.1:9/v1"), 26, None, None),
+    (("--set", "model=another"), 26, None, None),
+    (("--set", "model=gpt-live-1.1"), 25, 25, "--jobs 26: 25 at a time"),
+])
+def test_jobs_never_go_beyond_what_a_provider_lets_be_open(
+    given: tuple[Any, ...], jobs: int, most: int | None, said: str | None, tiny_suite: Path,
+    call_rig: Any
 ) -> None:
+    """What is stated is of the vendor's own address and of the models that it names."""
     called = call_rig("run", tiny_suite, "--adapter", "gpt_live", "--jobs", 26, "--dry-run",
-                      "--json")
-    assert "--jobs 26: gpt_live may take 25 sessions at a time" in called.err
+                      "--json", *given)
     plan = json.loads(called.out)
-    assert plan["sessions_at_a_time"] == 25
+    assert (plan["jobs"], plan["sessions_at_a_time"]) == (jobs, most)
+    assert plan["sessions_at_a_time_source"] == (
+        "unknown" if most is None else "--at-a-time" if "--at-a-time" in given
+        else "the vendor's documentation: 25 to 500 by tier, each model by itself")
+    assert ("--jobs 26" in called.err) == (said is not None)
+    assert said is None or said in called.err
+
+
+def test_the_price_of_gpt_live_is_told_before(tiny_suite: Path, call_rig: Any) -> None:
+    plan = json.loads(call_rig("run", tiny_suite, "--adapter", "gpt_live", "--dry-run",
+                               "--json").out)
+    assert plan["jobs"] == 1
     assert plan["cost"] == pytest.approx(plan["max_session_minutes"] * 0.05, abs=1e-3)
+
+
+def test_a_sound_card_carries_one_session_whatever_is_said(
+    tiny_suite: Path, call_rig: Any
+) -> None:
+    called = call_rig("run", tiny_suite, "--adapter", "sound_card", "--jobs", 2, "--at-a-time", 2,
+                      "--dry-run", "--json")
+    assert json.loads(called.out)["jobs"] == 1
+    assert called.err.splitlines()[0] == \
+        "--jobs 2: 1 at a time (a sound card carries one conversation)"
+
+
+@pytest.mark.parametrize(("given", "most"), [((), 2), (("--at-a-time", 3), 3)])
+def test_no_more_sessions_are_open_than_there_may_be_over_resumes(
+    given: tuple[Any, ...], most: int, tiny_suite: Path, tmp_path: Path, call_rig: Any,
+    add_adapter: Any
+) -> None:
+    """A provider that states two at a time, asked for nine: two are open together, not one more,
+    in the run and in the one that goes on with it."""
+    seen: list[int] = []
+    open_now: set[int] = set()
+
+    def on_frame(session: kit.StubSession, _frame: Any) -> None:
+        open_now.add(id(session))
+        seen.append(len(open_now))
+        if session.frames == 10:
+            open_now.discard(id(session))
+            session.emit(Fault(session.now_ns, "infrastructure", "broke off"))
+
+    adapter = kit.stub(on_frame, capabilities=REAL)
+    adapter.at_a_time = AtATime(2, "the test")
+    add_adapter("hosted", adapter)
+    command = ["run", tiny_suite, "--adapter", "hosted", "--jobs", 9, "--retries", 0, *given,
+               "--trials", 3, "--out", tmp_path / "run"]
+    for again in ((), ("--resume",)):
+        called = call_rig(*command, *again)
+        assert called.code == 3
+        assert f"--jobs 9: {most} at a time ({'--at-a-time' if given else 'the test'})" \
+            in called.err
+        assert max(seen) == most
+        seen.clear()

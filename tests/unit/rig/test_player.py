@@ -4,8 +4,12 @@ jumps."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
+import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +21,10 @@ from hypothesis import strategies as st
 
 from rig.budget import Budget, Limits
 from rig.clock import VirtualLoop
-from rig.ledger import Ledger
+from rig.job import Outcome
+from rig.ledger import Ledger, read
 from rig.player import Player
 from rig.prices import Price, Tariff
-from rig.runner import Outcome
 from rig.spending import Meter, Spent
 from rig.starts import Starts, lost
 
@@ -271,6 +275,102 @@ def test_starts_are_spaced(tmp_path: Path) -> None:
     found = play(tmp_path, lambda *_: outcome(60.0), n=6, jobs=6, per_minute=12)
     assert [t for t, _ in found.begun] == pytest.approx([0, 5, 10, 15, 20, 25])
     assert found.most_open == 6
+
+
+# --- interrupts ----------------------------------------------------------------------------------
+
+
+class _AtOnce:
+    """Workers whose sessions are over as soon as they are asked for."""
+
+    jobs = 3
+
+    def submit(self, function: Callable[..., Any], job: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(job))
+        return done
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("pool", [False, True])
+@pytest.mark.parametrize("moment", ["before the line is written", "while it is synced"])
+def test_an_interrupt_finds_an_attempt_booked_or_not_begun(
+    number: int, pool: bool, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes inside the second booking: what is counted is what the ledger holds, and no
+    session that is over is left out or written twice."""
+    path = tmp_path / "attempts.jsonl"
+    appended = itertools.count(1)
+    told: list[int] = []
+    with Ledger(path) as ledger:
+        append, fsync = ledger.append, os.fsync
+
+        def interrupted(attempt: Any) -> None:
+            if next(appended) == 2:
+                if moment == "while it is synced":
+                    monkeypatch.setattr(os, "fsync", synced)
+                else:
+                    signal.raise_signal(number)
+            append(attempt)
+
+        def synced(fd: int) -> None:
+            monkeypatch.setattr(os, "fsync", fsync)
+            fsync(fd)
+            signal.raise_signal(number)
+
+        monkeypatch.setattr(ledger, "append", interrupted)
+        player = Player(
+            jobs=1, retries=0, ledger=ledger, starts=None, budget=Budget(BY_THE_MINUTE, Limits()),
+            planned_s=lambda _: PLANNED_S, total=6, already=0, play=lambda _: outcome(1.0),
+            play_beside=None, on_attempt=lambda _a, settled, _n: told.append(settled),  # type: ignore[arg-type]
+            workers=_AtOnce() if pool else None)  # type: ignore[arg-type]
+        jobs = [SimpleNamespace(key=(f"c{k}", 1), case=SimpleNamespace(case_id=f"c{k}"), trial=1)
+                for k in range(6)]
+        assert player.play(jobs, "virtual"), "it was not broken off"  # type: ignore[arg-type]
+        written = [a.case_id for a in read(path)]
+        assert [a.case_id for a in ledger.attempts] == written
+    # In a pool the sessions that are over already are booked too.
+    assert sorted(written) == (["c0", "c1", "c2", "c3", "c4", "c5"] if pool else ["c0", "c1"])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_session_that_is_over_is_booked_though_the_run_is_broken_off(tmp_path: Path) -> None:
+    """In real time two end together; one is being written and the other waits for it when Ctrl-C
+    cancels the run."""
+    with Ledger(tmp_path / "attempts.jsonl") as ledger:
+        async def beside(function: Callable[..., Any], *arguments: Any) -> Any:
+            await asyncio.sleep(1.0)
+            return function(*arguments)
+
+        async def session(*_: Any) -> Outcome:
+            await asyncio.sleep(PLANNED_S)
+            return outcome(PLANNED_S)
+
+        player = Player(
+            jobs=2, retries=0, ledger=ledger, starts=None, budget=Budget(BY_THE_MINUTE, Limits()),
+            planned_s=lambda _: PLANNED_S, total=2, already=0, play=None,  # type: ignore[arg-type]
+            play_beside=session, seed=1, beside=beside)
+        jobs = [SimpleNamespace(key=(f"c{k}", 1), case=SimpleNamespace(case_id=f"c{k}"), trial=1)
+                for k in range(2)]
+
+        async def broken_off() -> None:
+            run = asyncio.ensure_future(player.play_side_by_side(jobs))  # type: ignore[arg-type]
+            # Starts are written one after the other, so the sessions end at 61 and 62 s: at 61.9
+            # one is being written; it takes a second, for which the other waits from 62 on.
+            await asyncio.sleep(PLANNED_S + 2.0 - 0.1)
+            assert ledger.attempts == []
+            await asyncio.sleep(0.1)
+            run.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await run
+
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(broken_off())
+        assert sorted(a.case_id for a in ledger.attempts) == ["c0", "c1"]
 
 
 # --- what is not on record ---------------------------------------------------------------------

@@ -105,3 +105,11 @@ def test_heard_spans():
 @pytest.mark.parametrize("n", [0, 1])
 def test_empty_chunks_leave_no_placement(n):
     assert len(place([Arrival(0, n)], (), "hold", RATE)) == n
+
+
+def test_a_peer_that_clears_at_every_chunk_costs_no_more_than_the_chunks():
+    """Of each chunk of 10 ms, cleared after 1 ms, one is heard."""
+    n = 20_000
+    arrivals = [Arrival(k * MS, 10) for k in range(n)]
+    stops = [Interruption((k + 1) * MS) for k in range(n)]
+    assert placed(arrivals, stops, "flush") == [(k, 10 * k, 1) for k in range(n)]

@@ -227,6 +227,45 @@ def test_channels_can_be_the_other_way_round(bench: Bench) -> None:
     assert found["of three"]["measured"] == found["as usual"]["measured"]
 
 
+def test_how_loud_the_model_is_recorded_is_flagged(bench: Bench) -> None:
+    """The flags of docs/formats.md, of the model's channel alone, at any rate and encoding."""
+    samples = stereo(model=((7.0, 9.6),))
+    model = samples * np.float32([1.0, 0.0])
+    quiet, loud = (samples * np.float32([1.0, gain]) for gain in (0.001, 31.6))
+    bench.add("as it is", samples)
+    bench.add("-60 dB", quiet, subtype="PCM_24")
+    bench.add("-60 dB at 8 kHz", quiet, rate_hz=8_000, subtype="PCM_24")
+    bench.add("+30 dB", np.clip(loud, -1, 1))
+    bench.add("+30 dB, 8 bit", np.clip(loud, -1, 1), subtype="PCM_U8")
+    bench.add("+30 dB, u-law", np.clip(loud, -1, 1), rate_hz=8_000, subtype="ULAW")
+    bench.add("the user +30 dB", np.clip(samples * np.float32([31.6, 1.0]), -1, 1))
+    bench.add("silence", model)
+    found = {name: {"near_silent", "clipped"} & set(case["flags"])
+             for name, case in bench.rescore().items()}
+    assert found == {
+        "as it is": set(), "-60 dB": {"near_silent"}, "-60 dB at 8 kHz": {"near_silent"},
+        "+30 dB": {"clipped"}, "+30 dB, 8 bit": {"clipped"}, "+30 dB, u-law": {"clipped"},
+        "the user +30 dB": set(), "silence": set()}
+
+
+def test_one_signal_on_both_channels_says_nothing_of_the_model(bench: Bench) -> None:
+    both = stereo(model=((7.0, 9.6),)).sum(axis=1)
+    noise = np.random.default_rng(1).standard_normal((2, len(both))) * 1e-3
+    offset = np.float32(0.2)
+    bench.add("the same", np.column_stack([both, both]), "LISTEN")
+    bench.add("other level and sign", np.column_stack([both, -0.3 * both]), "LISTEN")
+    bench.add("other noise", np.column_stack([both, both]) + noise.T, "LISTEN")
+    bench.add("shared offset", stereo(model=((7.0, 9.6),)) / 2 + offset, "LISTEN")
+    bench.add("both silent", np.zeros((len(both), 2), np.float32), "LISTEN")
+    bench.add("both silent, offset", np.full((len(both), 2), offset), "LISTEN")
+    found = bench.rescore()
+    assert {name: case["outcome"] for name, case in found.items()} == {
+        "the same": "unscored", "other level and sign": "unscored", "other noise": "unscored",
+        "shared offset": "fail", "both silent": "pass", "both silent, offset": "pass"}
+    assert "one signal on both (correlation 1.000): nothing can be said of the model" in \
+        found["the same"]["reason"]
+
+
 FORMATS: list[tuple[int, str, str]] = [
     (8_000, "PCM_16", "wav"), (8_000, "ULAW", "wav"), (16_000, "PCM_16", "wav"),
     (22_050, "PCM_16", "flac"), (24_000, "FLOAT", "wav"), (24_000, "PCM_24", "wav"),
@@ -304,6 +343,10 @@ def test_what_cannot_be_scored_says_why_and_the_others_are_scored(bench: Bench) 
     bench.add("infinity", infinite, subtype="FLOAT")
     bench.add("far too loud", good * 1e6, subtype="FLOAT")
     bench.add("channel 5", good, model_channel=5)
+    for name, rate_hz in (("rate 0", 0), ("rate 4e9", 4_000_000_000)):
+        path = bench.add(name, good)
+        path.write_bytes(path.read_bytes()[:24] + struct.pack("<I", rate_hz)
+                         + path.read_bytes()[28:])
     bench.add("after its end", good, window={"start_s": 20.0, "end_s": 23.0})
     bench.add("at its end", good, window={"start_s": 14.0, "end_s": 17.0})
     bench.add("partly", good, window={"start_s": 12.0, "end_s": 15.0})
@@ -317,8 +360,11 @@ def test_what_cannot_be_scored_says_why_and_the_others_are_scored(bench: Bench) 
         "missing": "no such file", "mono": "expected a recording with channel 1, counted from 0, "
         "got 1 channel", "empty": "expected a recording with samples, got an empty one",
         "no bytes": "expected", "text": "expected", "a folder": "expected",
-        "NaN": "sample 192000", "infinity": "sample 192000", "far too loud": "full scale",
+        "NaN": "sample 192000", "infinity": "sample 192000",
+        "far too loud": "/far too loud.wav: expected samples on a full scale of 1, none beyond 100",
         "channel 5": "expected a recording with channel 5, counted from 0, got 2 channels",
+        "rate 0": "got 'a header whose rate or channels make no sense'",
+        "rate 4e9": "got 'a header whose rate or channels make no sense'",
         "after its end": "window outside the recording: it begins 6.000 s after the recording ends",
         "at its end": "window outside the recording", "partly": "the recording ends 2.0",
         "a pipe": "expected",
@@ -386,15 +432,32 @@ def _with(**changes: Any) -> bytes:
 BAD_LINES: list[tuple[str, bytes, str]] = [
     ("no JSON", b"{", "expected one case of a rescore manifest, got Invalid JSON"),
     ("no object", b"[1, 2]", "expected one case of a rescore manifest"),
-    ("not UTF-8", b'{"id": "\xff\xfe"}', "expected one case of a rescore manifest"),
+    ("not UTF-8", b'{"id": "\xff\xfe"}',
+     "expected UTF-8 text, got byte 0xff at position 8 of the line"),
+    ("a key twice", _with()[:-1] + b', "id": "b"}', "expected the key 'id' once, got it again"),
+    ("a key twice, inside", json.dumps({**GOOD, "id": "x2"}).encode().replace(
+        b'"end_s"', b'"start_s": 1, "end_s"'), "expected the key 'start_s' once, got it again"),
+    ("NUL in the id", _with(id="a\0b"), "expected an id without control characters, got"),
+    ("line break in the id", _with(id="a\nb"), "expected an id without control characters, got"),
     ("same id", json.dumps(GOOD).encode(), "expected an id of its own, got 'x1' again"),
-    ("unknown key", _with(modelchannel=1), "modelchannel: Extra inputs"),
-    ("unknown param", _with(params={"max_wait": 2}), "params.max_wait: Extra inputs"),
+    ("unknown key", _with(modelchannel=1),
+     "modelchannel: no such key; did you mean 'model_channel'?"),
+    ("unknown param", _with(params={"max_wait": 2}),
+     "params.max_wait: no such key; did you mean 'max_wait_s'?"),
+    ("misspelt key that is required", json.dumps(
+        {**{k: v for k, v in GOOD.items() if k != "window"}, "widow": GOOD["window"]}).encode(),
+     "widow: no such key; did you mean 'window'? (and 1 more)"),
+    ("misspelt key of the window", _with(window={"start": 1.0, "end_s": 2.0}),
+     "window.start: no such key; did you mean 'start_s'? (and 1 more)"),
+    ("nothing like a key", _with(zzz=1), "zzz: no such key"),
+    ("misspelt action", _with(expected_action="TAKE_TRUN"),
+     "'ACCEPT_OVERLAP' or 'CONTINUE', got 'TAKE_TRUN'; did you mean 'TAKE_TURN'?"),
     ("no id", b'{"wav": "a.wav"}', "id: Field required"),
     ("empty id", _with(id=""), "id: String should have at least 1 character"),
     ("unknown action", _with(expected_action="SHOUT"), "expected_action: Input should be"),
     ("unknown level", _with(level="L9"), "level: Input should be"),
-    ("window reversed", _with(window={"start_s": 9.0, "end_s": 6.0}), "must end after it starts"),
+    ("window reversed", _with(window={"start_s": 9.0, "end_s": 6.0}),
+     "window must end after it starts, got start_s 9 and end_s 6"),
     ("window empty", _with(window={"start_s": 6.0, "end_s": 6.0}), "must end after it starts"),
     ("window negative", _with(window={"start_s": -1.0, "end_s": 6.0}),
      "expected a window that starts at 0 s or later, got -1.0"),

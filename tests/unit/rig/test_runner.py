@@ -30,7 +30,7 @@ from adapters.base import (
     StateChanged,
     TextDelta,
 )
-from adapters.websocket import ConnectionRefusedByPeerError
+from adapters.websocket_opening import ConnectionRefusedByPeerError
 from audio.errors import InfrastructureError, InputError, RigError, SynthesisError
 from audio.vad import VadSettings
 from rig import pace
@@ -324,6 +324,22 @@ def test_every_network_adapter_refuses_virtual_time(
     called = call_rig("run", tiny_suite, "--adapter", name, "--clock", "virtual", "--out",
                       tmp_path / "run")
     assert f"--clock virtual: adapter {name} speaks to a real peer" in called.error
+
+
+def test_there_is_nothing_to_go_on_with(tiny_suite: Path, tmp_path: Path, call_rig: Any,
+                                        monkeypatch: Any) -> None:
+    """A new run begins, and is said to; an adapter's other spelling is not its folder's name."""
+    monkeypatch.chdir(tmp_path)
+    command = ["run", tiny_suite, "--adapter", "long-endpoint", "--jobs", 1, "--resume", "--json"]
+    called = call_rig(*command)
+    assert called.code == 0
+    assert "runs/long_endpoint: no run is there to go on with; a new one begins" in called.err
+    found = json.loads(called.out)
+    assert (found["resumed"], found["run"], found["adapter"]) == (
+        False, "runs/long_endpoint", "long_endpoint")
+    called = call_rig(*command)
+    assert "no run is there" not in called.err
+    assert json.loads(called.out)["resumed"] is True
 
 
 # --- Ctrl-C --------------------------------------------------------------------------------------

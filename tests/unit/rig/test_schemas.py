@@ -19,6 +19,7 @@ from probes.newsuite import EXAMPLE, write_new_suite
 from probes.rules import PROBLEM
 from probes.specmodel import SpecModel
 from rig import cli
+from rig.field.words import Reference, WordsFile
 from rig.schemas import KINDS, schema
 
 VALIDATORS = {kind: Draft202012Validator(schema(kind)) for kind in KINDS}
@@ -64,12 +65,13 @@ def test_what_the_rig_writes_fits(tiny_suite: Path, tmp_path: Path) -> None:
         VALIDATORS["record"].validate(json.loads(path.read_text(encoding="utf-8")))
 
 
-def test_the_manifest_in_the_documents_fits() -> None:
+def test_the_files_in_the_documents_fit() -> None:
     text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text(encoding="utf-8")
     found = re.findall(r"```json\n(.*?)```", text, flags=re.DOTALL)
-    assert found
-    for block in found:
-        VALIDATORS["rescore"].validate(json.loads(block))
+    manifest, words, reference = found
+    VALIDATORS["rescore"].validate(json.loads(manifest))
+    assert len(WordsFile.model_validate_json(words).words) == 2
+    assert Reference.model_validate_json(reference).names
 
 
 @pytest.mark.parametrize("mistake", [m for m in MISTAKES if m.shape is not None],

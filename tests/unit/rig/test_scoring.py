@@ -23,7 +23,7 @@ from adapters.base import (
 from adapters.simulated import voice
 from audio.spans import Spans
 from audio.vad import VadSettings
-from rig.scoring import scene_of
+from rig.scenes import scene_of
 from rig.store import RunFolder
 from rig.tracks import make_track
 
@@ -137,6 +137,8 @@ def test_inspect_shows_either_playout(flushed: Path, call_rig: Any) -> None:
         called = call_rig("inspect", flushed, YIELD, "--playout", playout)
         assert called.code == 0
         assert called.out.splitlines()[1].startswith(f"{outcome}: ")
+        window = RunFolder(flushed).read_record(YIELD, 1).windows.scored
+        assert f"\nwindow: {window.start_s:.3f} to {window.end_s:.3f} s\n" in called.out
 
 
 def test_text_of_a_stream_counts_where_its_audio_was_heard(

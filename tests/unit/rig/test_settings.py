@@ -92,6 +92,11 @@ def _other_audio(suite: Path) -> None:
     path.write_bytes(bytes(data))
 
 
+def _not_built(suite: Path) -> None:
+    _empty(suite)
+    (suite / "suite.yaml").write_text("suite: own\n")
+
+
 def _edited(suite: Path) -> None:
     path = suite / "cases.jsonl"
     path.write_text(path.read_text().replace("You are R1", "You are R2", 1))
@@ -99,8 +104,9 @@ def _edited(suite: Path) -> None:
 
 @pytest.mark.parametrize(("spoil", "message"), [
     (shutil.rmtree, "expected a built suite folder (rig build makes one), got no such folder"),
-    (_empty, "expected suite.json, got a folder without it"),
-    (_unfinished, "expected suite.json, got an unfinished build"),
+    (_empty, "expected suite.json (rig build makes it), got a folder without it"),
+    (_not_built, "expected suite.json (rig build makes it), got a suite that is not built"),
+    (_unfinished, "expected suite.json (rig build makes it), got an unfinished build"),
     (lambda suite: (suite / "suite.json").write_text("{"), "suite.json"),
     (_half_a_case, "cases.jsonl:3: expected a complete last line"),
     (_less_audio, "expected an audio file, got No such file"),

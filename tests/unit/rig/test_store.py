@@ -136,8 +136,8 @@ def test_resuming_names_the_adapter_setting_that_changed(
                "--out", run]
     assert call_rig(*command, "--set", "delay_s=0.4").code == 0
     line = call_rig(*command, "--resume").error
-    assert line.endswith("cannot resume: adapter.settings.delay_s was 0.4, now 0.5; choose "
-                         "another --out")
+    assert line.endswith("cannot resume: adapter.settings.delay_s was 0.4, now 0.5; give the "
+                         "settings of the run, or choose another --out")
 
 
 def test_resuming_after_the_suite_changed_is_refused(

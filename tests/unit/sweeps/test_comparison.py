@@ -106,3 +106,20 @@ def test_words_come_from_the_adjusted_p(p: float, said: str) -> None:
     entry = {"p_clustered": p, "p_holm": None, "verdict": "not adjusted"}
     adjust([entry])
     assert (entry["p_holm"], entry["verdict"]) == (p, said)
+
+
+def test_cases_are_counted_by_what_became_of_them() -> None:
+    outcomes = [Outcome.PASS, Outcome.FAIL, Outcome.FAIL, Outcome.UNSCORED, *[
+        Outcome.UNSUPPORTED] * 3]
+    cases = tuple(Case(f"R1-A-{k}", f"S{k}", "R1", "A", "L2", Action.LISTEN, 1, outcome)
+                  for k, outcome in enumerate(outcomes))
+    found = compare([System("a", cases)], draws_n=100)["systems"]["a"]
+    assert (found["cases"], found["verdicts"], found["unscored"], found["unsupported"],
+            found["levels"]) == (7, 3, 1, 3, ["L2"])
+
+
+def test_flips_of_two_systems_are_named_but_on_l4a() -> None:
+    found = compare([system("a", {"L1": 2, "L4a": 5}), system("b", {"L1": 0, "L4a": 0})],
+                    draws_n=100)["flips"]
+    assert [(f["name"], f["conversation"], f["passed"]) for f in found if f["kind"] == "pair"] == [
+        ("L1", "R1-A-0", "a"), ("L1", "R1-A-1", "a")]

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
-from sweeps.effects import Case, Draws, between, difference, effect, pool, rate, trials_of
+from sweeps.effects import (
+    BATCH,
+    INTERVAL_PERCENT,
+    SEED,
+    Case,
+    Draws,
+    case_and_trial,
+    difference,
+    effect,
+    pool,
+    rate,
+    trials_of,
+)
 from verifiers.scene import Action
 from verifiers.verdict import Outcome
 
@@ -79,12 +92,39 @@ def test_intervals_are_seeded_and_hold_the_value() -> None:
     assert high - low > 1.6 * (4 * 0.079 - 0.08)
 
 
+def test_the_interval_of_a_difference_lies_on_its_side() -> None:
+    found = difference(cases("L1", "1111111100"), cases("L2", "0" * 10), lambda c: c.conversation,
+                       draws())
+    low, high = found.interval or (0.0, 0.0)
+    assert 0.4 <= low < 0.8 < high <= 1.0
+
+
 def test_one_cluster_has_no_interval() -> None:
     assert rate(cases("L1", "10", share=2), draws()).interval is None
 
 
 def test_two_clusters_have_one() -> None:
     assert rate(cases("L1", "10"), draws()).interval == (0.0, 1.0)
+
+
+def test_sums_that_are_no_whole_numbers_keep_their_digits() -> None:
+    """Latencies in seconds, of the figures of other benchmarks: a quarter of the draws is of one
+    stream alone."""
+    assert Draws("ab").interval({"a": (0.1, 1), "b": (0.3, 1)}) == (0.1, 0.3)
+
+
+def test_where_nothing_varies_draws_say_nothing() -> None:
+    """A bootstrap of equal values has no width, and no sample is as sure as that."""
+    # Wilson 1927 at 10 of 10 and at 0 of 10; two cases of a stream are one trial.
+    assert rate(cases("L1", "1" * 10), draws()).interval == pytest.approx((0.7225, 1), abs=1e-4)
+    assert rate(cases("L1", "0" * 10), draws()).interval == pytest.approx((0, 0.2775), abs=1e-4)
+    assert rate(cases("L1", "1" * 20, share=2), draws()).interval == pytest.approx(
+        (0.7225, 1), abs=1e-4)
+    assert rate(cases("L1", "1010", share=2), draws()).interval is None
+    assert rate(cases("L1", "11"), draws()).interval == pytest.approx((0.3424, 1), abs=1e-4)
+    assert rate(cases("L1", "11", share=2), draws()).interval is None
+    same = difference(cases("L1", "1100"), cases("L2", "1100"), lambda c: c.conversation, draws())
+    assert (same.difference, same.interval) == (0, None)
 
 
 def test_what_is_resolved_lies_below_the_level() -> None:
@@ -97,10 +137,10 @@ def test_what_is_resolved_lies_below_the_level() -> None:
 def test_systems_pair_by_case_and_trial() -> None:
     first = cases("L1", "11") + cases("L1", "10", trial=2)
     second = cases("L1", "01") + cases("L1", "00", trial=2)
-    found = between(first, second, draws())
+    found = difference(first, second, case_and_trial, draws())
     assert (found.n, found.only_first, found.only_second) == (4, 2, 0)
     with pytest.raises(ValueError, match="twice"):
-        between(first + first, second, draws())
+        difference(first + first, second, case_and_trial, draws())
     assert trials_of(first) == [(2, 2), (1, 2)]
 
 
@@ -113,3 +153,36 @@ def test_unsupported_is_in_no_rate() -> None:
     gone = dataclasses.replace(cases("L1", "1")[0], outcome=Outcome.UNSUPPORTED)
     found = rate([gone], draws())
     assert (found.n, found.unscored, found.unsupported) == (0, 0, 1)
+
+
+def test_intervals_in_one_pass_are_those_one_by_one() -> None:
+    """To the last digit, over batches, with ones that have none between and one beyond float32."""
+    streams = [f"S{k}" for k in range(9)]
+    rng = np.random.default_rng(3)
+    draws = Draws(streams, 500)
+    times = rng_times(len(streams), 500)
+    many = []
+    for size in [*rng.integers(0, 10, size=2 * BATCH + 1).tolist(), 9]:
+        picked = rng.permutation(streams)[:size].tolist()
+        n = rng.integers(1, 8, size=size)
+        sums = {s: (float(rng.integers(0, k + 1)), float(k))
+                for s, k in zip(picked, n.tolist(), strict=True)}
+        # The first and the last differ in any case: all or none passed.
+        sums |= {s: (float(last), 1.0) for last, s in enumerate(dict.fromkeys(
+            picked[:1] + picked[-1:]))}
+        many.append(sums)
+    many[-1] = {s: (2.0**24 + 1, 2.0**25 + k) for k, s in enumerate(streams)}
+    for sums, found in zip(many, draws.intervals(many), strict=True):
+        assert found == draws.interval(sums)
+        if len(sums) < 2:
+            assert found is None
+            continue
+        top, bottom = (times @ np.array([sums.get(s, (0.0, 0.0))[side] for s in streams])
+                       for side in (0, 1))
+        assert found == tuple(np.percentile(top[bottom != 0] / bottom[bottom != 0],
+                                            INTERVAL_PERCENT))
+
+
+def rng_times(n: int, draws_n: int) -> np.ndarray:
+    """The draws of `Draws`, made anew in float64."""
+    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=draws_n).astype(float)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.paired import ALPHA, mcnemar
+from sweeps.ranking import kendall_tau_b
 from verifiers.scene import CORE_ACTIONS, Action
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "published"
@@ -58,3 +60,48 @@ def test_the_entailment_gap_is_l1_minus_l2():
         assert effect["entailment_gap"] == pytest.approx(level["L1"] - level["L2"], abs=0.11)
         assert effect["redundancy_gain"] == pytest.approx(level["L3"] - level["L2"], abs=0.11)
         assert effect["role_tax"] == pytest.approx(level["L3"] - level["L1"], abs=0.11)
+
+
+def near_a_count(value: float, n: int, slack: float) -> bool:
+    """Whether `value` percent, within `slack` points, is a whole number of cases out of `n`."""
+    return any(abs(100 * k / n - value) <= slack + 1e-9 for k in range(-n, n + 1))
+
+
+def test_the_denominators_are_those_of_31_cells():
+    """155 a level, 31 on L0 and 10 on L4b; the two exceptions are those of the design page."""
+    apart = {(name, level) for name, levels in table("ias_by_level").items()
+             for level, value in levels.items() if not near_a_count(value, CORE_CASES[level], 0.05)}
+    assert apart == {("F-Actor", "L0"), *(("Gemini-3.8-Live", f"L{k}") for k in (1, 2, 3))}
+    gemini = table("ias_by_level")["Gemini-3.8-Live"]
+    assert all(near_a_count(gemini[level], 154, 0.05) for level in ("L1", "L2", "L3"))
+    # Not 240: fewer than half of the figures would fit all nine actions.
+    fits = [near_a_count(levels[level], 240, 0.05) for levels in table("ias_by_level").values()
+            for level in ("L1", "L2", "L3", "L4a")]
+    assert sum(fits) < len(fits) / 2
+
+
+def test_the_effects_follow_the_same_cells():
+    # A difference of two figures that are each rounded to a tenth.
+    apart = {name for name, effects in table("effects").items() for value in effects.values()
+             if not near_a_count(value, 155, 0.1)}
+    assert apart == set()
+
+
+def test_what_an_exact_test_cannot_call_significant():
+    """Several published effects are net 5 of 155: even if nothing went the other way, p is above
+    0.05, so the paper's stars are not to be reproduced."""
+    assert mcnemar(5, 0) == pytest.approx(0.0625)
+    assert mcnemar(6, 0) < ALPHA < mcnemar(5, 0)
+    net = [round(abs(value) * 1.55) for effects in table("effects").values()
+           for value in effects.values()]
+    assert net.count(5) == 2
+    assert sum(0 < n <= 5 for n in net) == 15
+
+
+def test_the_ranking_by_the_gap_is_the_published_one():
+    gaps = {name: effects["entailment_gap"] for name, effects in table("effects").items()}
+    levels = table("ias_by_level")
+    again = [levels[name]["L1"] - levels[name]["L2"] for name in gaps]
+    assert sorted(gaps, key=gaps.__getitem__, reverse=True)[:2] == ["F-Actor", "GPT-Live-1"]
+    # Rounding to a tenth leaves the order as it is.
+    assert kendall_tau_b(list(gaps.values()), [round(v, 1) for v in again]) == pytest.approx(1.0)

@@ -60,6 +60,16 @@ def test_the_three_shares():
     assert got.reason is None
 
 
+def test_gaps_of_different_denominators_are_ranked_exactly():
+    # 1/3 > 2/7 > 1/4, and 2/6 is 1/3; negative ones below.
+    row = (Fraction(1, 3), Fraction(2, 7), Fraction(1, 4), Fraction(2, 6), Fraction(-1, 5))
+    same = (Fraction(9), Fraction(4), Fraction(3), Fraction(9), Fraction(0))
+    apart = (Fraction(9), Fraction(3), Fraction(4), Fraction(9), Fraction(0))
+    got = rank_stability(["a", "b", "c", "d", "e"], [row, same, apart], 0)
+    assert (got.order_unchanged, got.largest_unchanged) == (2, 3)
+    assert got.tau[1] == pytest.approx(1.0)
+
+
 def test_the_tau_statistics():
     got = rank_stability(["a", "b", "c"], fractions((3, 2, 1), (3, 1, 2), (1, 2, 3)), 0)
     assert got.tau == (1.0, pytest.approx(1 / 3), -1.0)

@@ -8,9 +8,11 @@ import pytest
 
 from audio.errors import InputError
 from audio.spans import Spans
-from sweeps.sweep import sweep, sweep_settings
+from rig.commands.sweep import _print
+from rig.console import Output
+from sweeps.sweep import Cases, sweep, sweep_settings
 from sweeps.table import MeasurementTable
-from sweeps.threshold_grid import Grid
+from sweeps.threshold_grid import Grid, VerdictMatrix
 from verifiers.decide import verify
 from verifiers.scene import Action, CaseParams, Scene, Window
 
@@ -87,6 +89,13 @@ def test_the_document(systems):
     assert slow["flip_rates"][-1] == 0.5
 
 
+def test_the_rankings_say_how_many_configurations_are_distinct(systems, capsys):
+    _print(Output(as_json=False), sweep(systems))
+    shown = capsys.readouterr().out
+    assert "ranking by Entailment Gap, core (15 distinct configurations of 180)" in shown
+    assert "ranking by Entailment Gap, all (180 distinct configurations of 180)" in shown
+
+
 def test_rates_equal_a_loop(random_scenes_of, make_row):
     scenes = random_scenes_of(31, 20)
     levels = ["L1" if i % 2 else "L2" for i in range(len(scenes))]
@@ -151,12 +160,22 @@ def test_nothing_to_sweep_is_an_error(systems):
     json.dumps(empty.as_dict())
 
 
-def test_other_settings_are_swept_from_one_table_each(table):
-    loose = table({"L1": [500, 500], "L2": [9000, 9000]})
-    strict = table({"L1": [500, 9000], "L2": [9000, 9000]})
-    still = table({"L1": [500, 9000], "L2": [500, 9000]})
-    result = sweep_settings({"a": [loose, strict], "b": [still, still]},
-                            ["vad 0.5", "vad 0.6"], 0)
+def cases(levels):
+    return Cases(np.array([f"{level}-{i}" for i, level in enumerate(levels)]),
+                 np.ones(len(levels), np.int64), np.array(levels),
+                 np.array(["TAKE_TURN"] * len(levels)))
+
+
+def verdicts(*rows):
+    """A row a setting, a character a case: 1 passed, 0 failed."""
+    passed = np.array([[c == "1" for c in row] for row in rows], dtype=bool)
+    return VerdictMatrix(passed, np.zeros_like(passed))
+
+
+def test_other_settings_are_swept_from_verdicts():
+    columns = cases(["L1", "L1", "L2", "L2"])
+    result = sweep_settings({"a": (columns, verdicts("1100", "1000")),
+                             "b": (columns, verdicts("1010", "1010"))}, ["vad 0.5", "vad 0.6"], 0)
     assert [result.systems["a"].gap("core", i) for i in (0, 1)] == [1, Fraction(1, 2)]
     assert result.systems["a"].flip_rates == (0.0, 0.25)
     assert [f.case_id for f in result.systems["a"].flips] == ["L1-1"]
@@ -167,14 +186,17 @@ def test_other_settings_are_swept_from_one_table_each(table):
     json.dumps(document, allow_nan=False)
 
 
-def test_tables_that_do_not_match_are_refused(table):
-    one, other = table({"L1": [500]}), table({"L2": [500]})
-    with pytest.raises(InputError, match="the same cases under every setting"):
-        sweep_settings({"a": [one, other]}, ["x", "y"], 0)
-    with pytest.raises(InputError, match="a: expected 2 tables, got 1"):
-        sweep_settings({"a": [one]}, ["x", "y"], 0)
+def test_verdicts_that_do_not_fit_are_refused():
+    one = cases(["L1", "L2"])
+    with pytest.raises(InputError, match=r"a: expected verdicts of shape \(2, 2\), got \(1, 2\)"):
+        sweep_settings({"a": (one, verdicts("10"))}, ["x", "y"], 0)
+    with pytest.raises(InputError, match=r"expected verdicts of shape \(1, 2\)"):
+        sweep_settings({"a": (one, VerdictMatrix(verdicts("10").passed, verdicts("1").passed))},
+                       ["x"], 0)
     with pytest.raises(InputError, match="at least one system and one setting"):
         sweep_settings({}, ["x"], 0)
+    with pytest.raises(InputError, match="at least one system and one setting"):
+        sweep_settings({"a": (one, verdicts())}, [], 0)
 
 
 def test_the_default_of_the_grid_may_be_the_users(systems):

@@ -36,6 +36,8 @@ class Maker:
             if name in fields:
                 fields[name] += W0 + shift
         at = W0 + shift
+        if "wordless" in fields:
+            fields["wordless"] = Spans(fields["wordless"]).shift(at)
         return Scene(
             expected_action=self.action, window=Window(at, at + length),
             model=Spans(tuple((a + at, b + at) for a, b in model)),

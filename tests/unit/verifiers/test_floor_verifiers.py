@@ -156,7 +156,18 @@ def test_yield_says_what_it_saw(make):
     assert verifier.reason((-S, END)) == \
         "the model still spoke 10.000 s after the barge-in (latency at most 0.600 s)"
     assert verifier.reason() == \
-        "the model neither spoke nor stopped after the barge-in (latency at most 0.600 s)"
+        ("the model held no floor at the barge-in, and neither spoke nor stopped after it "
+         "(latency at most 0.600 s)")
+    # what begins after the barge-in gives up no floor, however early or late it ends
+    assert verifier.reason((100 * MS, 412 * MS)) == \
+        ("the model held no floor at the barge-in; it stopped 0.412 s after it "
+         "(latency at most 0.600 s)")
+    assert verifier.reason((5 * S, 6308 * MS)) == \
+        ("the model held no floor at the barge-in; it stopped 6.308 s after it "
+         "(latency at most 0.600 s)")
+    assert verifier.reason((5 * S, END)) == \
+        ("the model held no floor at the barge-in; it still spoke 10.000 s after it "
+         "(latency at most 0.600 s)")
     assert verifier.reason(recorded=S) == \
         "the recording ends 1.000 s after the barge-in, before a stop within 0.600 s was settled"
     _, verdict = verifier.judge((-S, 412 * MS), max_latency_ms=1000)

@@ -42,6 +42,27 @@ def test_what_cannot_be_scored(make):
     assert (verdict.value, verdict.unit, verdict.limit) == (None, "ratio", 0.8)
 
 
+@pytest.mark.parametrize(("model", "wordless", "says", "outcome"), [
+    ((S, 2 * S), ((S, 2 * S),), (), "unscored"),             # what it said nobody knows
+    ((S, 2 * S), (), (), "fail"),                            # all of it has words, none heard
+    ((S, 2 * S), ((2 * S, 3 * S),), (), "fail"),             # only silence came without words
+    ((S, 2 * S), ((2 * S - 1, 3 * S),), (), "unscored"),
+    ((S, 2 * S), ((0, 500 * MS), (3 * S, 4 * S)), (), "fail"),
+    ((S, 2 * S), ((S, 2 * S),), ((S, "4"),), "pass"),        # what came decides
+    ((S, 2 * S), ((S, 2 * S),), ((S, "5"),), "fail"),
+    ((S, 2 * S), ((S, 2 * S),), ((500 * MS - 1, "4"),), "unscored"),  # words of before
+    ((S, 2 * S), ((S, 2 * S),), ((500 * MS, "5"),), "fail"),
+    ((0, 500 * MS), ((0, 500 * MS),), (), "fail"),           # it spoke before, and not since
+    ((0, 500 * MS + 1), ((0, 500 * MS + 1),), (), "unscored"),
+])
+def test_speech_whose_words_never_came_is_unscored(make, model, wordless, says, outcome):
+    case = {"target_text": "4", "says": says, "wordless": wordless, "readback_from_ns": 500 * MS}
+    assert make("READBACK").outcome(model, **case) == outcome
+    if outcome == "unscored":
+        assert make("READBACK").reason(model, **case) == \
+            "the model spoke, and its words never came"
+
+
 def test_words_that_were_not_heard_do_not_pass(make):
     verifier = make("READBACK")
     unheard = {"target_text": "4 1 5", "says": ((S, "four one five"),)}

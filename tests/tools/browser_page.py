@@ -1,0 +1,18 @@
+"""What tests in a browser need besides Playwright."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def until(page: Any, expression: str, arg: object = None, timeout_s: float = 30) -> None:
+    """Wait until an expression of the page is true.
+
+    Playwright's own way evaluates text inside the page, which the page's policy forbids whenever it
+    is not true at once.
+    """
+    for _ in range(round(timeout_s / 0.05)):
+        if page.evaluate(expression, arg):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"not within {timeout_s:g} s: {expression}")
