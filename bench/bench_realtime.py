@@ -39,11 +39,11 @@ from probes.manifest import Case, Stream
 from probes.render import build_suite, load_built
 from rig.clock import SessionClock, loop_factory, punctual
 from rig.handover import SessionWriter
+from rig.job import Job, job_plan
 from rig.live import LiveDetection
 from rig.orchestrator import Played, play
 from rig.recorder import adapter_facts, certificate
 from rig.rendering import EngineRenderer
-from rig.runner import Job, job_plan
 from rig.schedule import FRAME_N, Bounds, Plan
 from rig.selftest import run, scenarios
 from rig.selftest_readings import Errors, Reading, errors, summarise

@@ -1,6 +1,6 @@
-"""Runs the commands that README.md and docs/*.md show; what `make docs` calls.
+"""Runs the commands that README.md, docs/*.md and docs/models/*.md show; what `make docs` calls.
 
-    python docs/check_commands.py [--list] [FILE ...]
+    python docs/check_commands.py [--list] [--jobs N] [FILE ...]
 
 In blocks fenced as sh, bash, shell or console:
 
@@ -9,6 +9,8 @@ In blocks fenced as sh, bash, shell or console:
   and options are only parsed;
 - `make TARGET` must name a target of the Makefile; it is not run;
 - anything else (git, pip, cd, export) is listed and left alone.
+
+Documents run side by side, each told when it is through.
 """
 
 from __future__ import annotations
@@ -23,15 +25,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import click
 
 from rig.cli import app
+from rig.clock import Stopwatch
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT_S = 900.0
+TOLD_S = 5.0
 _FENCE = re.compile(r"^\s*```\s*(?P<info>.*)$")
 _SHELLS = {"sh", "bash", "shell", "console"}
 
@@ -128,25 +134,44 @@ def check(shown: Shown, folder: Path, list_only: bool) -> tuple[str, str | None]
     return "ran", _run(shown.text, folder)
 
 
+def check_file(file: Path, list_only: bool) -> tuple[list[str], int, int]:
+    """One document: what to print of it, how many commands it shows, how many failed."""
+    lines: list[str] = []
+    count = failed = 0
+    with tempfile.TemporaryDirectory(prefix="rig_docs_") as folder:
+        for shown in commands(file):
+            watch = Stopwatch()
+            done, wrong = check(shown, Path(folder), list_only)
+            took_s = watch.elapsed_s
+            count += 1
+            failed += wrong is not None
+            took = f" ({took_s:.0f} s)" if took_s >= TOLD_S else ""
+            lines.append(f"{file.name}:{shown.line}: {'FAILED' if wrong else done}{took}: "
+                         f"{shown.text}")
+            if wrong:
+                lines.append(f"    {wrong}")
+    return lines, count, failed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the commands that the documents show.")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE",
-                        help="documents (default: README.md and docs/*.md)")
+                        help="documents (default: README.md, docs/*.md, docs/models/*.md)")
     parser.add_argument("--list", action="store_true", help="parse only, run nothing")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N",
+                        help="documents at a time (default: %(default)s)")
     options = parser.parse_args()
-    files = options.files or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    failed = 0
-    count = 0
-    for file in files:
-        with tempfile.TemporaryDirectory(prefix="rig_docs_") as folder:
-            for shown in commands(file):
-                done, wrong = check(shown, Path(folder), options.list)
-                count += 1
-                failed += wrong is not None
-                print(f"{file.name}:{shown.line}: {'FAILED' if wrong else done}: {shown.text}",
-                      flush=True)
-                if wrong:
-                    print(f"    {wrong}", flush=True)
+    docs = ROOT / "docs"
+    files = options.files or [ROOT / "README.md", *sorted(docs.glob("*.md")),
+                              *sorted(docs.glob("models/*.md"))]
+    count = failed = 0
+    # Processes: parsing silences this process's standard output.
+    with ProcessPoolExecutor(max(1, options.jobs)) as pool:
+        for lines, n, wrong_n in pool.map(check_file, files, repeat(options.list)):
+            for line in lines:
+                print(line, flush=True)
+            count += n
+            failed += wrong_n
     print(f"{count} commands, {failed} failed")
     return 1 if failed else 0
 
