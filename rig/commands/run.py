@@ -28,13 +28,15 @@ from rig.commands.run_text import (
     stated,
     told,
     void_texts,
+    within_limits,
 )
 from rig.console import Output
 from rig.finite_option import Finite
 from rig.flow import FLOODED
+from rig.job import planned_s
 from rig.ledger import Attempt
 from rig.prices import price_book
-from rig.runner import RunRequest, choose_clock, plan_minutes, run
+from rig.runner import RunRequest, RunResult, choose_clock, plan_minutes, run
 from rig.schedule import Bounds
 from rig.sent import check_conditions, condition_texts, conditions_facts
 from rig.settings import default_jobs, key_values
@@ -154,12 +156,17 @@ def command(
             "adapter": adapter, "clock": kind, "cases": len(cases), "trials": trials,
             "sessions": len(cases) * trials, "max_session_minutes": round(minutes, 2),
             **estimated(tariff, minutes),
+            **within_limits(budget, [planned_s(case, built.streams[case.stream_id], bounds)
+                                     for case in cases] * trials),
             "jobs": jobs, "sessions_at_a_time": None if most is None else most.sessions,
             "sessions_at_a_time_source": "unknown" if most is None else most.source}
         texts = condition_texts(conditions_facts(line))
         output.table("dry run: nothing was played", ["what", "value"],
                      [*told(plan), *(("condition", text) for text in texts)])
         plan["conditions"] = texts
+        if plan.get("fit_within_limits") == 0:
+            first_s = planned_s(cases[0], built.streams[cases[0].stream_id], bounds)
+            output.note(f"nothing would be played: {budget.refusal(first_s)}")
         missing = registry.spec(adapter).missing()
         if missing is not None:
             output.note(f"before this can be played: {missing}")
@@ -171,17 +178,58 @@ def command(
         trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds,
         conditions=line, starts_per_minute=starts_per_minute,
         at_a_time=at_a_time)
+    words: list[object] = ["rig", "run", suite_dir, "--adapter", adapter]
+    given: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("--set", settings), ("--level", levels), ("--filter", stated(filter_expr or None)),
+        ("--trials", stated(trials if trials != 1 else None)), ("--jobs", stated(asked)),
+        ("--workers", stated(workers)), ("--condition", conditions), ("--clock", stated(clock)),
+        ("--retries", stated(retries if retries != 2 else None)),
+        ("--starts-per-minute", stated(starts_per_minute)),
+        ("--at-a-time", stated(at_a_time)), ("--prices", stated(prices_file)))
+    for option, repeated in given:
+        for text in repeated:
+            words += [option, text]
+    words += ["--allow-unknown-cost"] * allow_unknown_cost
+    words += ["--out", folder.path, "--resume"]
+
+    def again(reached: str | None = None) -> str:
+        # A limit that is not repeated is none.
+        limits = (f" {option} {limit:.15g}" for option, limit in (
+            ("--max-minutes", max_minutes), ("--max-cost", max_cost))
+            if limit is not None and not (reached or "").startswith(option))
+        return pasteable(*words) + "".join(limits)
+
     resumed = resume and folder.exists()
     attempts: Counter[str] = Counter()
     flooded: Counter[str] = Counter()
-    with output.progress(f"run {adapter}", len(cases) * trials) as progress:
+    interrupted = False
+    try:
+        with output.progress(f"run {adapter}", len(cases) * trials) as progress:
 
-        def on_attempt(attempt: Attempt, settled: int, _total: int) -> None:
-            attempts[attempt.status] += 1
-            flooded[attempt.status] += FLOODED in (attempt.reason or "")
-            progress.update(settled, attempt.case_id, facts=so_far(budget))
+            def on_attempt(attempt: Attempt, settled: int, _total: int) -> None:
+                attempts[attempt.status] += 1
+                flooded[attempt.status] += FLOODED in (attempt.reason or "")
+                progress.update(settled, attempt.case_id, facts=so_far(budget))
 
-        result = run(request, on_attempt, budget=budget, note=output.note)
+            result = run(request, on_attempt, budget=budget, note=output.note)
+        _tell(output, folder, {"adapter": adapter, "clock": kind, "resumed": resumed}, result,
+              attempts, flooded)
+        interrupted = result.interrupted
+    except KeyboardInterrupt:
+        # A further one, while the first was being taken or told.
+        interrupted = True
+    if interrupted:
+        output.note(f"interrupted; go on with: {again()}")
+        return 130
+    if result.limit is not None:
+        output.note(limit_reached(result, again(result.limit)))
+        return 1
+    return 3 if result.failed else 0
+
+
+def _tell(output: Output, folder: RunFolder, asked: Mapping[str, Any], result: RunResult,
+          attempts: Counter[str], flooded: Counter[str]) -> None:
+    """What became of it: `attempts` and `flooded` are of this call, the rest of all of the run."""
     if result.repaired_ledger is not None:
         output.note(f"{folder.ledger_path}: a half-written last line was removed; its case is "
                     "played again")
@@ -189,8 +237,7 @@ def command(
         output.note(f"{case_id} t{trial}: {status}: {reason}")
     if len(result.failed) > 20:
         output.note(f"... and {len(result.failed) - 20} more that did not end in done")
-    summary = {"run": str(folder.path), "adapter": adapter, "clock": kind,
-               "resumed": resumed, "planned": result.n_planned, "skipped_as_done": result.n_skipped,
+    summary = {"run": str(folder.path), **asked, "planned": result.n_planned, "skipped_as_done": result.n_skipped,
                "status": result.counts, "interrupted": result.interrupted,
                "stopped": result.stopped, "limit": result.limit,
                "not_played": result.n_unplayed, "attempts": dict(attempts),
@@ -211,27 +258,3 @@ def command(
     if result.stopped is not None:
         output.note(f"stopped: {result.stopped}; no further case was tried, since it would end in "
                     "the same way; go on with --resume when that is mended")
-    words: list[object] = ["rig", "run", suite_dir, "--adapter", adapter]
-    given: tuple[tuple[str, tuple[str, ...]], ...] = (
-        ("--set", settings), ("--level", levels), ("--filter", stated(filter_expr or None)),
-        ("--trials", stated(trials if trials != 1 else None)), ("--jobs", stated(asked)),
-        ("--workers", stated(workers)), ("--condition", conditions), ("--clock", stated(clock)),
-        ("--retries", stated(retries if retries != 2 else None)),
-        ("--starts-per-minute", stated(starts_per_minute)),
-        ("--at-a-time", stated(at_a_time)), ("--prices", stated(prices_file)))
-    for option, repeated in given:
-        for text in repeated:
-            words += [option, text]
-    words += ["--allow-unknown-cost"] * allow_unknown_cost
-    again = pasteable(*words, "--out", folder.path, "--resume")
-    for option, limit in (("--max-minutes", max_minutes), ("--max-cost", max_cost)):
-        # A limit that is not repeated is none.
-        if limit is not None and not (result.limit or "").startswith(option):
-            again += f" {option} {limit:.15g}"
-    if result.interrupted:
-        output.note(f"interrupted; go on with: {again}")
-        return 130
-    if result.limit is not None:
-        output.note(limit_reached(result, again))
-        return 1
-    return 3 if result.failed else 0

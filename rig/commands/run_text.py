@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
 from typing import Any
 
-from rig.budget import Budget, Totals
+from rig.budget import Budget, Limits, Totals
 from rig.prices import Tariff
 from rig.runner import RunResult
 from rig.wording import counted
@@ -44,6 +45,15 @@ def estimated(tariff: Tariff, minutes: float) -> dict[str, Any]:
     return {"cost": None if cost is None else round(cost, 4), "currency": tariff.currency,
             "cost_usd": round(cost, 4) if in_usd and cost is not None else None,
             "cost_reason": reason}
+
+
+def within_limits(budget: Budget, planned_s: Sequence[float]) -> dict[str, int]:
+    """How many sessions, in the order of the plan and each at its longest, the limits have room
+    for, for a dry run; nothing where there is no limit."""
+    if budget.limits == Limits():
+        return {}
+    fit = takewhile(lambda total_s: budget.refusal(total_s) is None, accumulate(planned_s))
+    return {"fit_within_limits": sum(1 for _ in fit)}
 
 
 def spent(totals: Totals) -> dict[str, Any]:

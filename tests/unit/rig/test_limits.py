@@ -379,3 +379,26 @@ def test_no_more_sessions_are_open_than_there_may_be_over_resumes(
             in called.err
         assert max(seen) == most
         seen.clear()
+
+
+def test_a_dry_run_says_how_many_sessions_the_limits_have_room_for(
+    tiny_suite: Path, call_rig: Any
+) -> None:
+    def plan(*limits: object) -> tuple[dict[str, Any], str]:
+        called = call_rig("run", tiny_suite, "--adapter", "gpt_live", "--trials", 2, "--dry-run",
+                          "--json", *limits)
+        assert called.code == 0
+        return json.loads(called.out), called.err
+
+    whole, _ = plan()
+    assert "fit_within_limits" not in whole, "nothing is limited"
+    minutes = whole["max_session_minutes"]
+    assert plan("--max-minutes", minutes + 0.01)[0]["fit_within_limits"] == 6
+    assert plan("--max-minutes", minutes * 0.99)[0]["fit_within_limits"] == 5
+    assert plan("--max-cost", (minutes + 0.01) * 0.05)[0]["fit_within_limits"] == 6
+    some, said = plan("--max-cost", minutes / 2 * 0.05 + 1e-3)
+    assert some["fit_within_limits"] == 3
+    assert "nothing would be played" not in said
+    none, said = plan("--max-cost", 1e-3)
+    assert none["fit_within_limits"] == 0
+    assert "nothing would be played: --max-cost 0.001" in said

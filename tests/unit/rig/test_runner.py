@@ -399,3 +399,27 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(
     plan = call_rig("run", tiny_suite, "--adapter", "silent", "--trials", 40, "--jobs", 1,
                     "--out", run, "--resume", "--dry-run")
     assert plan.code == 0
+
+
+@pytest.mark.parametrize("then", [None, "rig.budget.Budget.count_abandoned", "rig.runner.latest",
+                                  "rig.commands.run.spent", "rig.commands.run.void_texts"])
+def test_however_often_ctrl_c_comes_it_is_told_how_to_go_on(
+    then: str | None, tiny_suite: Path, tmp_path: Path, call_rig: Any,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A further one comes while the first is being taken, or while what was played is told."""
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rig.runner.play_job", interrupted)
+        if then is not None:
+            patch.setattr(then, interrupted)
+        called = call_rig("run", tiny_suite, "--adapter", "silent", "--jobs", 1, "--max-minutes",
+                          9, "--out", tmp_path / "run")
+    assert called.code == 130
+    assert called.err.count(f"--out {tmp_path / 'run'} --resume --max-minutes 9") == 1
+    again = call_rig("run", tiny_suite, "--adapter", "silent", "--jobs", 1, "--max-minutes", 9,
+                     "--out", tmp_path / "run", "--resume")
+    assert again.code == 0
+    assert len(kit.ledger(tmp_path / "run")) == 3
