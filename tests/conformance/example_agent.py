@@ -28,6 +28,12 @@ def example_of(name: str) -> str:
     return found[1]
 
 
+def lines_n(name: str) -> int:
+    """Lines of the example beside imports and empty ones."""
+    lines = [line for line in example_of(name).splitlines() if line.strip()]
+    return sum(not line.startswith(("import ", "from ")) for line in lines)
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

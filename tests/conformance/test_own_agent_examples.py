@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from example_agent import likeness, running_example
+from example_agent import likeness, lines_n, running_example
 
 from adapters import registry
 from adapters.base import SessionConfig
@@ -61,6 +61,13 @@ def test_the_example_of_the_page_is_an_agent(name: str, rate_hz: int) -> None:
         alike, at = likeness(reply.astype(float), said.astype(float))
         assert alike > (0.999 if rate_hz == 8_000 else 0.999999)
         assert 0.3 < (at + len(reply)) / rate_hz - ends_n / 24_000 < 0.6
+
+
+@pytest.mark.parametrize(("name", "most_n"), [
+    ("sound_card", 9), ("raw_pcm", 10), ("webrtc", 11), ("twilio", 12), ("pipecat", 17),
+    ("openai_realtime", 18)])
+def test_the_examples_stay_short(name: str, most_n: int) -> None:
+    assert 5 < lines_n(name) <= most_n
 
 
 @pytest.mark.parametrize("name", ["twilio", "raw_pcm", "openai_realtime"])
