@@ -30,6 +30,7 @@ from rig.backoff import (
 from rig.http_post import (
     AnswerTooLargeError,
     HttpAnswer,
+    NobodyThereError,
     TransportError,
     UntrustedPeerError,
     post,
@@ -103,20 +104,23 @@ class ChatEndpoint:
         self._wait = clock.pause if wait is None else wait
         self._note = note
 
-    def ask(self, body: bytes, repeat: int = 1, *, fresh: bool = False) -> ChatAnswer:
+    def ask(self, body: bytes, repeat: int = 1, *, fresh: bool = False,
+            pay_again: Callable[[], bool] = lambda: True) -> ChatAnswer:
         """The answer to a request, out of the cache or from the endpoint.
 
         `repeat` counts how often the same request is asked on purpose; `fresh` does not look into
-        the cache. Raises `ChatAnswerError` for an answer of no use (that try is lost; nothing is
-        cached), `ChatGivenUpError` when no answer came after four sends or the endpoint wants more
-        patience than a minute, and `ChatEndpointError` when it refuses the key or sends elsewhere.
+        the cache. `pay_again` is asked before a request is sent again that may have been paid for:
+        it went out, and no answer came. Raises `ChatAnswerError` for an answer of no use (that try
+        is lost; nothing is cached), `ChatGivenUpError` when no answer came after four sends or the
+        endpoint wants more patience than a minute, and `ChatEndpointError` when nobody is there
+        after as many, or it refuses the key or sends elsewhere.
         """
         self._count(requests=1)
         kept = None if fresh else self.kept(body, repeat)
         if kept is not None:
             self._count(cache_hits=1)
             return kept
-        answer = self._read(self._send(body))
+        answer = self._read(self._send(body, pay_again))
         self._count(
             answers_without_tokens=answer.prompt_tokens is None or answer.completion_tokens is None,
             prompt_tokens=answer.prompt_tokens or 0,
@@ -139,27 +143,38 @@ class ChatEndpoint:
 
     # --- sending ------------------------------------------------------------------------------
 
-    def _send(self, body: bytes) -> HttpAnswer:
+    def _send(self, body: bytes, pay_again: Callable[[], bool]) -> HttpAnswer:
         headers = {"Content-Type": "application/json", "Accept": "application/json",
                    "User-Agent": "duplexrig"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
 
+        trouble: TransportError | None = None
+
         def once(number: int) -> HttpAnswer:
+            nonlocal trouble
+            if trouble is not None and not isinstance(trouble, NobodyThereError) \
+                    and not pay_again():
+                raise GivenUpError(f"{self._clean(str(trouble))}; it may have been paid for, and "
+                                   "the limit has no room to send it again")
             self._count(sent=1, sent_again=number > 1)
-            return self._once(body, headers)
+            trouble = None
+            try:
+                return self._once(body, headers)
+            except TransportError as error:
+                trouble = error
+                raise TryAgainError(self._clean(str(error))) from None
 
         try:
             return patiently(once, wait=self._wait, note=self._note)
         except GivenUpError as error:
-            raise ChatGivenUpError(str(error)) from None
+            nobody = isinstance(trouble, NobodyThereError)
+            raise (ChatEndpointError if nobody else ChatGivenUpError)(str(error)) from None
 
     def _once(self, body: bytes, headers: dict[str, str]) -> HttpAnswer:
         try:
             answer = post(self._url, body, headers, timeout_s=self._timeout_s,
                           max_bytes=MAX_ANSWER_BYTES)
-        except TransportError as error:
-            raise TryAgainError(self._clean(str(error))) from None
         except UntrustedPeerError as error:
             raise ChatEndpointError(str(error)) from None
         except AnswerTooLargeError as error:

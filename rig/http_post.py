@@ -27,6 +27,10 @@ class TransportError(InfrastructureError):
     """No answer came, or only a part of one: asking again may help."""
 
 
+class NobodyThereError(TransportError):
+    """Nobody listens at the address, or the name has none: nothing was sent."""
+
+
 class UntrustedPeerError(InfrastructureError):
     """The server's certificate does not prove who it is; nothing was sent."""
 
@@ -53,9 +57,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
          max_bytes: int) -> HttpAnswer:
     """Send `body` and read the answer, within `timeout_s` for everything after the name look-up.
 
-    Raises `TransportError` for a connection that is refused, reset or silent and for an answer that
-    is cut off or no HTTP, `UntrustedPeerError` for a certificate that is not trusted, and
-    `AnswerTooLargeError` for more than `max_bytes`. No message holds a header.
+    Raises `TransportError` for a connection that is reset or silent and for an answer that is cut
+    off or no HTTP, `NobodyThereError` where there is none to connect to, `UntrustedPeerError` for a
+    certificate that is not trusted, and `AnswerTooLargeError` for more than `max_bytes`. No message
+    holds a header.
     """
     parts = urlsplit(url)
     host = parts.hostname
@@ -90,8 +95,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
         raise UntrustedPeerError(f"{where}: expected a certificate that can be trusted, got: "
                                  f"{error.verify_message}") from None
     except OSError as error:
-        raise TransportError(f"{where}: expected an answer, got: "
-                             f"{error.strerror or type(error).__name__}") from None
+        nobody = opened is None and isinstance(error, ConnectionRefusedError | socket.gaierror)
+        raise (NobodyThereError if nobody else TransportError)(
+            f"{where}: expected an answer, got: "
+            f"{error.strerror or type(error).__name__}") from None
     except (http.client.HTTPException, ValueError) as error:
         raise TransportError(f"{where}: expected a whole HTTP answer, got one that is cut off or "
                              f"damaged ({type(error).__name__})") from None

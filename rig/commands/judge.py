@@ -30,11 +30,12 @@ from rig.judge.judging import (
     write_result,
 )
 from rig.judge.prepared import Prepared, ask, prepare, spent, tell_cost
-from rig.judge.results import JudgeResult
+from rig.judge.results import JudgedCase, JudgeResult
 from rig.judge.text import as_csv, cases_as_csv, print_result
 from rig.playout import Policy
 from rig.settings import default_jobs
 from rig.store import FolderLock, RunFolder, make_folder
+from rig.wording import counted
 from rig.workers import Workers
 
 LIMIT_EXIT_CODE = 1
@@ -144,15 +145,26 @@ def command(run_dir: Path, name: str, second: str | None, judges_file: Path | No
     return _finish(output, results, told, prepared, csv_path, cases_path)
 
 
+def _tell_without(output: Output, result: JudgeResult) -> None:
+    """The cases without a judgement, a line each reason."""
+    name = result.judge.name
+    errors: dict[str | None, list[JudgedCase]] = {}
+    for case in result.cases:
+        if case.status == "judge_error":
+            errors.setdefault(case.reason, []).append(case)
+    for reason, (first, *more) in errors.items():
+        others = f" and {counted(len(more), 'more case')}" if more else ""
+        output.note(f"{name}: {first.case_id} t{first.trial}{others}: judge_error: {reason}")
+    if left := sum(case.status == "not_judged" for case in result.cases):
+        output.note(f"{name}: {counted(left, 'case')} not judged; repeat the command to go on")
+
+
 def _finish(output: Output, results: Sequence[JudgeResult], told: Sequence[Asking[Judgement]],
             prepared: Sequence[Prepared[Judgement]], csv_path: Path | None,
             cases_path: Path | None) -> int:
     for result, one in zip(results, prepared, strict=True):
         print_result(output, result)
-        for case in result.cases:
-            if case.status in ("judge_error", "not_judged"):
-                output.note(f"{result.judge.name}: {case.case_id} t{case.trial}: {case.status}: "
-                            f"{case.reason}")
+        _tell_without(output, result)
         output.table("requests", ["what", "count"],
                      [(k.replace("_", " "), v)
                       for k, v in dataclasses.asdict(one.endpoint.counts).items()])

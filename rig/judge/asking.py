@@ -9,8 +9,10 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
+from rig.budget import SLACK
 from rig.chat_endpoint import (
     ChatAnswer,
     ChatAnswerError,
@@ -20,6 +22,7 @@ from rig.chat_endpoint import (
 )
 from rig.judge.answer import UnusableAnswerError
 from rig.judge.configs import Judge
+from rig.prices import money
 
 PARALLEL = 8
 """Requests at a time (DSB-IFEval, table 21)."""
@@ -114,33 +117,47 @@ def _read(question: Question[T], answer: ChatAnswer) -> Reply[T]:
 
 
 class _Purse:
-    """What may still be spent. A request in flight counts at its most."""
+    """What was spent and what requests in flight may still cost, each at its most."""
 
     def __init__(self, judge: Judge, limit: float | None) -> None:
         self._judge = judge
-        self._left = limit
+        self._limit = limit
+        self._used = 0.0
+        self._reserved = 0.0
+        self._exact = True
 
-    def take(self, question: Question[T]) -> bool:
-        """Reserve for a request; false where it might not be paid for."""
-        if self._left is None:
-            return True
+    def refusal(self, question: Question[T]) -> str | None:
+        """Reserve for a request, or say why it might not be paid for."""
+        if self._limit is None or self._judge.price is None:
+            return None
         most = self._most(question)
-        if most > self._left:
-            return False
-        self._left -= most
-        return True
+        if self._used + self._reserved + most <= self._limit * (1 + SLACK):
+            self._reserved += most
+            return None
+        currency = self._judge.price.currency
+        return (f"--max-cost {self._limit:g}: {'' if self._exact else 'at most '}"
+                f"{money(self._used, currency)} are used, and the next request may cost "
+                f"{money(most, currency)}")
 
-    def settle(self, question: Question[T], answer: ChatAnswer | None) -> None:
-        """An answer with its tokens replaces what was reserved; without them that stands."""
-        if self._left is None or self._judge.price is None or answer is None \
-                or answer.prompt_tokens is None or answer.completion_tokens is None:
-            return
-        self._left += self._most(question) - self._judge.price.cost(answer.prompt_tokens,
-                                                                    answer.completion_tokens)
+    def lost(self, question: Question[T]) -> None:
+        """Nobody knows what a request has cost: what was reserved stands."""
+        if self._limit is not None:
+            self._reserved -= self._most(question)
+            self._used += self._most(question)
+            self._exact = False
+
+    def settle(self, question: Question[T], answer: ChatAnswer) -> None:
+        """An answer with its tokens replaces what was reserved."""
+        if answer.prompt_tokens is None or answer.completion_tokens is None:
+            self.lost(question)
+        elif self._limit is not None and self._judge.price is not None:
+            self._reserved -= self._most(question)
+            self._used += self._judge.price.cost(answer.prompt_tokens, answer.completion_tokens)
 
     def give_back(self, question: Question[T]) -> None:
-        if self._left is not None:
-            self._left += self._most(question)
+        """Nothing was to be paid."""
+        if self._limit is not None:
+            self._reserved -= self._most(question)
 
     def _most(self, question: Question[T]) -> float:
         assert self._judge.price is not None  # the command refuses a limit without a price
@@ -148,17 +165,18 @@ class _Purse:
 
 
 class Asker:
-    """Asks one judge."""
+    """Asks one judge. While requests in flight hold the room that the limit leaves, the next one
+    waits for them, as sessions of `rig run` do; the order is that of the questions."""
 
     def __init__(self, judge: Judge, endpoint: ChatEndpoint, *, parallel: int = PARALLEL,
                  max_cost: float | None = None, retry_errors: bool = False) -> None:
         """`retry_errors` asks again where the answer in the cache is of no use."""
-        self._judge = judge
         self._endpoint = endpoint
         self._parallel = parallel
         self._purse = _Purse(judge, max_cost)
         self._retry_errors = retry_errors
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._in_flight = 0
         self._given_up = 0
         self._stopped: str | None = None
         self._limit = False
@@ -166,22 +184,22 @@ class Asker:
     def ask_all(self, questions: Sequence[Question[T]],
                 progress: Callable[[int], None] = lambda _: None) -> Asking[T]:
         """Ask everything. Ctrl-C ends it at once: its threads hold nothing that is not cached."""
-        todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+        todo = iter(range(len(questions)))
+        gate = threading.Lock()
         done: queue.SimpleQueue[tuple[int, Reply[T] | BaseException]] = queue.SimpleQueue()
-        for index in range(len(questions)):
-            todo.put(index)
 
         def work() -> None:
-            while True:
-                try:
-                    index = todo.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    done.put((index, self._ask(questions[index])))
-                except BaseException as error:  # noqa: BLE001 - raised again where it is seen
-                    done.put((index, error))
-                    return
+            index = 0
+            try:
+                while True:
+                    with gate:
+                        index = next(todo, -1)
+                        if index < 0:
+                            return
+                        reply = self._without_asking(questions[index])
+                    done.put((index, self._ask(questions[index]) if reply is None else reply))
+            except BaseException as error:  # noqa: BLE001 - raised again where it is seen
+                done.put((index, error))
 
         for _ in range(min(self._parallel, len(questions))):
             # Daemons: a request that hangs must not hold up the end of the program.
@@ -195,45 +213,65 @@ class Asker:
             progress(len(replies))
         return Asking(tuple(replies[i] for i in range(len(questions))), self._stopped, self._limit)
 
-    def _ask(self, question: Question[T]) -> Reply[T]:
+    def _without_asking(self, question: Question[T]) -> Reply[T] | None:
+        """The reply where nothing is sent; `None` once there is room for a request."""
         if _kept(self._endpoint, question, self._retry_errors) is not None:
             return _read(question, self._endpoint.ask(question.body, question.repeat))
-        refused = self._begin(question)
-        if refused is not None:
-            return Reply("not_judged", reason=refused)
-        answer: ChatAnswer | None = None
+        with self._changed:
+            while self._stopped is None:
+                refusal = self._purse.refusal(question)
+                if refusal is None:
+                    self._in_flight += 1
+                    return None
+                if self._in_flight == 0:
+                    self._stopped, self._limit = refusal, True
+                else:
+                    self._changed.wait()
+            return Reply("not_judged", reason=f"not asked: {self._stopped}")
+
+    def _ask(self, question: Question[T]) -> Reply[T]:
+        settle = self._purse.lost
         try:
-            answer = self._endpoint.ask(question.body, question.repeat, fresh=True)
+            answer = self._endpoint.ask(question.body, question.repeat, fresh=True,
+                                        pay_again=lambda: self._pay_again(question))
         except ChatGivenUpError as error:
             return Reply("judge_error", reason=f"no_answer: {self._gave_up(str(error))}")
         except ChatEndpointError as error:
-            with self._lock:
+            settle = self._purse.give_back
+            with self._changed:
                 self._stopped = self._stopped or str(error)
-                self._purse.give_back(question)
-            return Reply("not_judged", reason=str(error))
+            return Reply("not_judged", reason=f"not answered: {error}")
         except ChatAnswerError as error:
-            self._answered()
+            if error.rule == "request_refused":
+                self._gave_up(str(error))
+            else:
+                self._answered()
             return Reply("judge_error", reason=f"{error.rule}: {error}")
+        else:
+            self._answered()
+            settle = partial(self._purse.settle, answer=answer)
+            return _read(question, answer)
         finally:
-            with self._lock:
-                self._purse.settle(question, answer)
-        self._answered()
-        return _read(question, answer)
+            with self._changed:
+                settle(question)
+                self._in_flight -= 1
+                self._changed.notify_all()
 
-    def _begin(self, question: Question[T]) -> str | None:
-        with self._lock:
-            if self._stopped is None and not self._purse.take(question):
-                self._stopped = "the next request could pass --max-cost"
-                self._limit = True
-            return None if self._stopped is None else f"not asked: {self._stopped}"
+    def _pay_again(self, question: Question[T]) -> bool:
+        """Whether a request that may have been paid for may be sent again."""
+        with self._changed:
+            if self._purse.refusal(question) is not None:
+                return False
+            self._purse.lost(question)  # the send before
+            return True
 
     def _gave_up(self, why: str) -> str:
-        with self._lock:
+        with self._changed:
             self._given_up += 1
             if self._given_up >= MOST_GIVEN_UP and self._stopped is None:
                 self._stopped = f"{MOST_GIVEN_UP} requests in a row without an answer; {why}"
         return why
 
     def _answered(self) -> None:
-        with self._lock:
+        with self._changed:
             self._given_up = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
@@ -43,7 +44,21 @@ def prepare(judge: Judge, questions: Sequence[Question[T]], cache: Path, timeout
     key = judge.key() if found.to_ask and not never_key else None
     return Prepared(judge, tuple(questions),
                     ChatEndpoint(judge.address, key, answers, timeout_s=timeout_s,
-                                 note=output.note), found)
+                                 note=_once_in_a_row(output.note)), found)
+
+
+def _once_in_a_row(note: Callable[[str], None]) -> Callable[[str], None]:
+    """Requests that are under way at a time meet the same trouble: it is told once."""
+    last: list[str] = [""]
+    lock = threading.Lock()
+
+    def told(text: str) -> None:
+        with lock:
+            again, last[0] = text == last[0], text
+        if not again:
+            note(text)
+
+    return told
 
 
 def ask(output: Output, one: Prepared[T], max_cost: float | None,

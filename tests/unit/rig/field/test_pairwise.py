@@ -210,12 +210,14 @@ def test_a_limit_leaves_the_rest_unasked(study, pairs, tmp_path):
         (tmp_path / "judges.yaml").write_text(
             f"version: 1\njudges:\n  - {{name: dear, base_url: '{server.url}', model: m, price: "
             "{currency: USD, date: '2026-11-30', source: s, text_in: 0, text_out: 1000}}\n")
-        done = study(pairs, "--judges", tmp_path / "judges.yaml", "--max-cost", "1", judge="dear",
-                     code=1)
+        done = study(pairs, "--judges", tmp_path / "judges.yaml", "--max-cost", "0.95",
+                     judge="dear", code=1)
     a1 = json.loads(done.out)["aggregate"]["a1"]
     assert a1["not_judged_n"] > 0
     assert a1["judge_error_n"] == 0
-    assert "the next request could pass --max-cost" in done.err
+    # An answer takes 20 tokens of the 900 that are reserved: three are asked of six.
+    assert len(server.received) == 3
+    assert "USD 0.0600 are used, and the next request may cost USD 0.9000" in done.err
 
 
 def test_what_is_no_pair_says_why(study, calls, tmp_path):
@@ -330,6 +332,7 @@ def test_options_without_their_pair(call_rig, calls, pairs):
     ("file,agent_start_s,reference\na.wav,one,x\n", ":2: expected agent_start_s in seconds"),
     ("file,agent_start_s,reference\na.wav,nan,x\n", "expected agent_start_s in seconds"),
     ("file,agent_start_s,reference\na.wav,-1,x\n", "expected agent_start_s in seconds"),
+    ("file,agent_start_s,reference\na.wav,1_0,x\n", "expected agent_start_s in seconds"),
     ("file,agent_start_s,reference\na.wav,1,x\na.wav,1.0,y\n", ":3: expected one reference"),
     ("file,agent_start_s,reference\na.wav,1,...\n", "expected a reference with a word"),
     ("file,agent_start_s,reference\na.wav,1,\n", "expected a row with a reference, got none"),
