@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,18 +12,18 @@ from typing import Any
 import click
 
 from audio.errors import InputError
-from rig.commands.field_pairwise import Pairwise, pairwise_options
+from rig.commands.field_pairwise import AskedPairs, Pairwise, pairwise_options
 from rig.console import Output
 from rig.field.call_csv import write_calls_csv
 from rig.field.document import field_document
 from rig.field.edges import Edges
-from rig.field.groups import read_groups
+from rig.field.groups import Grouping, read_groups
 from rig.field.measures import CallMeasures, FieldSettings, Skipped
 from rig.field.pictures import write_pictures
 from rig.field.privacy import errors_without_names, without_names
 from rig.field.recognise import find_recogniser
 from rig.field.run import measure_all
-from rig.field.sources import channel_map, find_calls
+from rig.field.sources import CallSource, ChannelMap, channel_map, find_calls
 from rig.field.tables import print_field, write_csv
 from rig.field.words import with_words
 from rig.finite_option import Finite
@@ -89,18 +91,7 @@ from rig.store import make_folder
 @click.option("--jobs", type=click.IntRange(1, 256), help="Processes. Default: the cores.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 @pairwise_options
-def command(
-    paths: tuple[Path, ...], caller_channel: str | None, agent_channel: str | None,
-    pairs: tuple[tuple[Path, Path], ...], settings: tuple[str, ...], yield_silence: float,
-    transcripts: Path | None, recognise: str | None, prosody: bool, edges: Edges,
-    metadata: Path | None,
-    group_by: str | None,
-    csv_path: Path | None, calls_path: Path | None,
-    html_path: Path | None, pictures_dir: Path | None, no_transcript: bool, no_audio: bool,
-    hide_names: bool, cache_dir: Path, no_cache: bool, no_sensitivity: bool,
-    fail_on_gate: bool, jobs: int | None, as_json: bool,
-    pairwise: Pairwise | None,
-) -> int:
+def command(**given: Any) -> int:
     """Field study of two-channel recordings: latency, interruptions, turn-taking, talk ratio, and
     what is wrong with the recordings.
 
@@ -113,68 +104,141 @@ def command(
       rig field --pair caller.wav agent.wav --csv turns.csv
       rig field calls/ --caller-channel left --html study.html --pictures timelines/
     """
-    output = Output(as_json=as_json)
-    if not paths and not pairs:
-        raise click.UsageError("expected a PATH or --pair, got neither")
-    if (group_by is None) != (metadata is None):
-        raise InputError.expected("--metadata and --group-by together", got="one of them",
-                                  where="rig field")
-    if csv_path is not None and calls_path is not None \
-            and csv_path.resolve() == calls_path.resolve():
-        raise InputError("expected different files for --csv and --calls-csv, got one twice")
-    channels = channel_map(caller_channel, agent_channel)
-    sources = with_words(find_calls(paths, pairs, channels), transcripts)
-    with errors_without_names(sources) if hide_names else nullcontext():
-        check_outputs({"--csv": csv_path, "--calls-csv": calls_path, "--html": html_path},
-                      [*(path for source in sources for path in source.files), metadata],
-                      folders={"--pictures": pictures_dir})
-        if pictures_dir is not None:
-            make_folder(pictures_dir)
-        stereo = any(len(source.paths) == 1 for source in sources)
-        study = FieldSettings(vad=detector_settings(settings), yield_silence_s=yield_silence,
-                              guessed_channels=channels.guessed and stereo,
-                              both_channels_named=channels.both_named,
-                              no_transcript=no_transcript,
-                              recogniser=None if recognise is None else find_recogniser(
-                                  recognise, partial(click.echo, err=True)),
-                              sensitivity=not no_sensitivity, prosody=prosody, edges=edges)
-        grouping = None if metadata is None or group_by is None else read_groups(metadata, group_by)
-        rows = [] if pairwise is None else pairwise.rows(
-            sources, no_transcript=no_transcript, no_audio=no_audio, no_cache=no_cache,
-            hide_names=hide_names)
-        if grouping is not None and metadata is not None:
-            grouping.require_any(sources, metadata)
-        # Of the band powers in it speech could be made again that can be understood.
-        kept = None if no_cache or no_audio or no_transcript else cache_dir
-        found: list[CallMeasures | Skipped] = []
-        with output.progress("field", len(sources)) as progress:
-            for result in measure_all(sources, study, kept,
-                                      jobs or default_jobs()):
-                found.append(result)
-                progress.update(len(found))
+    return _Command(**given).run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Command:
+    """The options as they were given, and the steps of the command in their order."""
+
+    paths: tuple[Path, ...]
+    caller_channel: str | None
+    agent_channel: str | None
+    pairs: tuple[tuple[Path, Path], ...]
+    settings: tuple[str, ...]
+    yield_silence: float
+    transcripts: Path | None
+    recognise: str | None
+    prosody: bool
+    edges: Edges
+    metadata: Path | None
+    group_by: str | None
+    csv_path: Path | None
+    calls_path: Path | None
+    html_path: Path | None
+    pictures_dir: Path | None
+    no_transcript: bool
+    no_audio: bool
+    hide_names: bool
+    cache_dir: Path
+    no_cache: bool
+    no_sensitivity: bool
+    fail_on_gate: bool
+    jobs: int | None
+    as_json: bool
+    pairwise: Pairwise | None
+
+    def run(self) -> int:
+        """The exit code."""
+        self._check_usage()
+        channels = channel_map(self.caller_channel, self.agent_channel)
+        calls = find_calls(self.paths, self.pairs, channels)
+        with self._private_errors(calls):
+            sources = with_words(calls, self.transcripts)
+        with self._private_errors(sources):
+            return self._study(sources, channels)
+
+    def _check_usage(self) -> None:
+        if not self.paths and not self.pairs:
+            raise click.UsageError("expected a PATH or --pair, got neither")
+        if (self.group_by is None) != (self.metadata is None):
+            raise InputError.expected("--metadata and --group-by together", got="one of them",
+                                      where="rig field")
+        if self.csv_path is not None and self.calls_path is not None \
+                and self.csv_path.resolve() == self.calls_path.resolve():
+            raise InputError("expected different files for --csv and --calls-csv, got one twice")
+
+    def _private_errors(self, sources: Sequence[CallSource]) -> AbstractContextManager[None]:
+        return errors_without_names(sources) if self.hide_names else nullcontext()
+
+    def _study(self, sources: Sequence[CallSource], channels: ChannelMap) -> int:
+        """From the calls that were found to what is written of them."""
+        output = Output(as_json=self.as_json)
+        self._prepare_outputs(sources)
+        study = self._settings(sources, channels)
+        grouping = self._grouping()
+        rows = [] if self.pairwise is None else self.pairwise.rows(
+            sources, no_transcript=self.no_transcript, no_audio=self.no_audio,
+            no_cache=self.no_cache, hide_names=self.hide_names)
+        if grouping is not None and self.metadata is not None:
+            grouping.check(sources, self.metadata)
+        found = self._measured(output, sources, study)
         groups = None if grouping is None else grouping.of(
             [c for c in found if isinstance(c, CallMeasures)])
         asked = None
-        if pairwise is not None:
-            asked = pairwise.ask(output, rows, sources, found, cache_dir, hide_names=hide_names)
+        if self.pairwise is not None:
+            asked = self.pairwise.ask(output, rows, sources, found, self.cache_dir,
+                                      hide_names=self.hide_names)
             if asked.study is None:
                 return asked.code
         document = field_document(found, study, groups=groups,
                                   pairs=None if asked is None else asked.study)
-        document["settings"] |= {"no_transcript": no_transcript, "no_audio": no_audio}
-        if hide_names:
+        document["settings"] |= {"no_transcript": self.no_transcript, "no_audio": self.no_audio}
+        if self.hide_names:
             document = without_names(document, sources)
-        if csv_path is not None:
-            write_csv(csv_path, document)
-        if calls_path is not None:
-            write_calls_csv(calls_path, document)
-        if pictures_dir is not None:
-            write_pictures(pictures_dir, document["calls"])
-        if html_path is not None:
-            write_field_page(document, html_path)
+        self._write(output, document)
+        return self._exit_code(output, document, asked)
+
+    def _prepare_outputs(self, sources: Sequence[CallSource]) -> None:
+        """Before any work: what cannot be written, and the folder for pictures."""
+        check_outputs({"--csv": self.csv_path, "--calls-csv": self.calls_path,
+                       "--html": self.html_path},
+                      [*(path for source in sources for path in source.files), self.metadata],
+                      folders={"--pictures": self.pictures_dir})
+        if self.pictures_dir is not None:
+            make_folder(self.pictures_dir)
+
+    def _settings(self, sources: Sequence[CallSource], channels: ChannelMap) -> FieldSettings:
+        stereo = any(len(source.paths) == 1 for source in sources)
+        return FieldSettings(
+            vad=detector_settings(self.settings), yield_silence_s=self.yield_silence,
+            guessed_channels=channels.guessed and stereo, both_channels_named=channels.both_named,
+            no_transcript=self.no_transcript,
+            recogniser=None if self.recognise is None else find_recogniser(
+                self.recognise, partial(click.echo, err=True)),
+            sensitivity=not self.no_sensitivity, prosody=self.prosody, edges=self.edges)
+
+    def _grouping(self) -> Grouping | None:
+        if self.metadata is None or self.group_by is None:
+            return None
+        return read_groups(self.metadata, self.group_by)
+
+    def _measured(self, output: Output, sources: Sequence[CallSource],
+                  study: FieldSettings) -> list[CallMeasures | Skipped]:
+        # Of the band powers in it speech could be made again that can be understood.
+        kept = None if self.no_cache or self.no_audio or self.no_transcript else self.cache_dir
+        found: list[CallMeasures | Skipped] = []
+        with output.progress("field", len(sources)) as progress:
+            for result in measure_all(sources, study, kept, self.jobs or default_jobs()):
+                found.append(result)
+                progress.update(len(found))
+        return found
+
+    def _write(self, output: Output, document: dict[str, Any]) -> None:
+        if self.csv_path is not None:
+            write_csv(self.csv_path, document)
+        if self.calls_path is not None:
+            write_calls_csv(self.calls_path, document)
+        if self.pictures_dir is not None:
+            write_pictures(self.pictures_dir, document["calls"])
+        if self.html_path is not None:
+            write_field_page(document, self.html_path)
         print_field(output, document)
         output.document(document)
-        missed = _missed(document["aggregate"]) if fail_on_gate else []
+
+    def _exit_code(self, output: Output, document: dict[str, Any],
+                   asked: AskedPairs | None) -> int:
+        missed = _missed(document["aggregate"]) if self.fail_on_gate else []
         for line in missed:
             output.note(line)
         if document["skipped"] or document["aggregate"]["words_unusable"]:

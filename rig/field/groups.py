@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from audio.errors import InputError
 from audio.suggest import nearest
 from rig.field.measures import CallMeasures
 from rig.field.sources import CallSource
+from rig.field.words import check_size
 from rig.store import read_text
 
 NOT_LISTED = "(not in the metadata)"
@@ -24,8 +26,16 @@ class Grouping:
 
     by_file: dict[str, str]
 
-    def require_any(self, sources: Sequence[CallSource], where: Path) -> None:
-        """Raise `InputError` when not one of the calls is in the table: it is that of others."""
+    def check(self, sources: Sequence[CallSource], where: Path) -> None:
+        """Raise `InputError` when not one of the calls is in the table: it is that of others; and
+        when a line may mean two calls, whose files in two folders have one name."""
+        many = Counter(source.caller.path.name for source in sources)
+        for source in sources:
+            name = source.caller.path.name
+            if many[name] > 1 and name in self.by_file and self._by_path(source) is None:
+                raise InputError(f"{where}: expected the path in the column 'file', as "
+                                 f"{many[name]} recordings are called {name!r}, got the name "
+                                 f"alone for {source.name}")
         if not any(self._value(source) for source in sources):
             first = sources[0].caller.path.name if sources else "CALL"
             raise InputError.expected(f"lines of these calls, such as {first!r} in the column "
@@ -33,7 +43,10 @@ class Grouping:
                                       where=where)
 
     def _value(self, source: CallSource) -> str | None:
-        names = (source.name, source.caller.path.as_posix(), source.caller.path.name)
+        return self._by_path(source) or self.by_file.get(source.caller.path.name)
+
+    def _by_path(self, source: CallSource) -> str | None:
+        names = (source.name, source.caller.path.as_posix())
         return next((self.by_file[n] for n in names if n in self.by_file), None)
 
     def of(self, calls: Sequence[CallMeasures]) -> dict[str, list[CallMeasures]]:
@@ -47,6 +60,7 @@ class Grouping:
 
 def read_groups(path: Path, column: str) -> Grouping:
     """Read a CSV file with a header and a column `file`. Raises `InputError` with file and line."""
+    check_size(path)
     rows = csv.DictReader(io.StringIO(read_text(path, "a CSV file").removeprefix("\ufeff")),
                           strict=True)
     by_file: dict[str, str] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from audio.timebase import ns_to_s
 from rig.field.measures import CallMeasures, Skipped
 from rig.field.privacy import hidden_name
 from rig.field.sources import CallSource
-from rig.field.words import FILE_MAX_BYTES, Transcript
+from rig.field.words import Transcript, check_size, plain_number
 from rig.store import read_text
 from verifiers.calls.substance import Word, answers, words_by_turn
 from verifiers.calls.turns import DOUBT_MARGIN_NS
@@ -73,9 +72,7 @@ def read_pairs(path: Path, files: Collection[str], *, hide_names: bool = False) 
     """The rows with a reference. `files`: every name by which a recording may be called.
     `hide_names`: no name is quoted, also none that is no recording's (it may be one mistyped).
     Raises `InputError` with file and line."""
-    if path.is_file() and path.stat().st_size > FILE_MAX_BYTES:
-        raise InputError.expected(f"a file of at most {FILE_MAX_BYTES >> 20} MB",
-                                  got=f"{path.stat().st_size >> 20} MB", where=path)
+    check_size(path)
     table = csv.DictReader(io.StringIO(read_text(path, "a CSV file").removeprefix("\ufeff")),
                            strict=True)
     rows: dict[tuple[str, float], PairRow] = {}
@@ -114,11 +111,8 @@ def _row(raw: dict[str, str], reference: str, files: Collection[str], where: str
     if file not in files:
         got = "another name" if hide_names else f"{file[:200]!r}{nearest(file, files)}"
         raise InputError(f"{where}: expected a recording of this study, got {got}")
-    try:
-        at_s = float(raw["agent_start_s"] or "")
-    except ValueError:
-        at_s = math.nan
-    if not 0 <= at_s < 1e6:
+    at_s = plain_number(raw["agent_start_s"] or "")
+    if at_s is None or not 0 <= at_s < 1e6:
         raise InputError.expected("agent_start_s in seconds", where=where,
                                   got=repr((raw["agent_start_s"] or "")[:50]))
     role = (raw.get(ROLE) or "").strip() or None

@@ -19,6 +19,7 @@ from typing import Any
 from audio.errors import InputError
 from audio.recording import show
 from rig.field.sources import CallSource
+from rig.field.words import REFERENCE_SUFFIX, SUFFIXES
 
 _VOCABULARY = frozenset({"kind", "outcome", "code", "limit", "overlap_rule"})
 """Entries of the document that are words of ours, whatever a recording may be called."""
@@ -38,8 +39,14 @@ def errors_without_names(sources: Sequence[CallSource]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        _, everybody, calls = _names(sources)
-        raise type(error)(_replaced(str(error), everybody, calls)) from None
+        _, _, calls = _names(sources)
+        for source in sources:
+            for stem in {path.stem for path in source.paths}:
+                # Files beside a recording may not be found yet, or be one too many.
+                for name in (repr(stem), *(stem + s for s in (*SUFFIXES, REFERENCE_SUFFIX))):
+                    calls.setdefault(name, calls[source.name])
+        names = sorted(calls, key=len, reverse=True)
+        raise type(error)(_replaced(str(error), names, calls)) from None
 
 
 def _names(sources: Sequence[CallSource]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -29,6 +31,7 @@ WORDS_MAX = 500_000
 """More than eight times what four hours without a pause hold, at four words a second."""
 _TIME_MAX_S = 1e6
 SUPPLIED = "supplied"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class TimedWord(BaseModel):
@@ -134,26 +137,48 @@ def read_transcript(paths: Sequence[Path]) -> Transcript:
 
 def read_reference(path: Path) -> Reference:
     """What the caller said. Raises `InputError` with the file and what is wrong."""
-    _check_size(path)
+    check_size(path)
+    _check_keys(path, read_text(path, "a reference of the caller's words"))
     return read_model(path, Reference, "a reference of the caller's words")
 
 
-def _check_size(path: Path) -> None:
+def check_size(path: Path) -> None:
+    """Raise `InputError` where a file of others is too long to be read whole."""
     if path.is_file() and path.stat().st_size > FILE_MAX_BYTES:
         raise InputError.expected(f"a file of at most {FILE_MAX_BYTES >> 20} MB",
                                   got=f"{path.stat().st_size >> 20} MB", where=path)
 
 
 def _read(path: Path) -> list[TimedWord]:
-    _check_size(path)
+    check_size(path)
     text = read_text(path, "a words file").removeprefix("\ufeff")
     if path.name.endswith(".json"):
+        _check_keys(path, text)
         try:
             return WordsFile.model_validate_json(text).words
         except ValidationError as error:
             raise InputError.expected("a words file", got=first_problem(error, WordsFile),
                                       where=path) from error
     return _csv(path, text)
+
+
+def _check_keys(path: Path, text: str) -> None:
+    """Raise `InputError` for a key that comes twice in one object: a JSON reader takes the last
+    without a word."""
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise InputError.expected(f"the key {key[:60]!r} once", got="it again", where=path)
+            found[key] = value
+        return found
+
+    try:
+        json.loads(text, object_pairs_hook=once)
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        return  # the model says what is wrong with it
 
 
 def _csv(path: Path, text: str) -> list[TimedWord]:
@@ -182,7 +207,11 @@ def _csv(path: Path, text: str) -> list[TimedWord]:
 
 def _number(text: str | None) -> float | str | None:
     """A cell as a number; as it is where it is none, for the validation to name."""
-    try:
-        return text if text is None else float(text)
-    except ValueError:
-        return text
+    found = None if text is None else plain_number(text)
+    return text if found is None else found
+
+
+def plain_number(text: str) -> float | None:
+    """A number as tables write it; `None` for anything else that `float` takes too ("1_0" for 10,
+    digits of other scripts, "nan")."""
+    return float(text) if _NUMBER.fullmatch(text.strip()) else None

@@ -156,6 +156,28 @@ def test_metadata_with_a_mark_and_empty_cells(field, samples, tmp_path):
         groups.EMPTY: 1, groups.NOT_LISTED: 1, "x": 1}
 
 
+def test_a_line_of_metadata_means_one_recording(field, samples, tmp_path):
+    """Two days, one name: by the name alone both calls would get the one line's value."""
+    one, two = (wav(tmp_path / day / "a.wav", samples) for day in ("d1", "d2"))
+    table = tmp_path / "m.csv"
+    table.write_text("file,engine\na.wav,x\n")
+    options = ("--caller-channel", "left", "--metadata", table, "--group-by", "engine")
+    assert (f"expected the path in the column 'file', as 2 recordings are called 'a.wav', got the "
+            f"name alone for {one}") in field(one, two, *options, code=2)
+    table.write_text(f"file,engine\n{one},x\n{two},y\n")
+    assert {name: group["calls_n"] for name, group in field(one, two, *options)["groups"].items()
+            } == {"x": 1, "y": 1}
+
+
+def test_metadata_longer_than_any_is_not_read(field, samples, tmp_path):
+    path = wav(tmp_path / "a.wav", samples)
+    table = tmp_path / "m.csv"
+    with table.open("wb") as file:
+        file.truncate(65 << 20)
+    assert "m.csv: expected a file of at most 64 MB, got 65 MB" in field(
+        path, "--metadata", table, "--group-by", "engine", code=2)
+
+
 # Where it writes
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import soundfile
 from call_maker import dialogue
 
 from rig.field.privacy import without_names
@@ -107,6 +108,44 @@ def test_a_name_that_is_a_word_of_ours_spoils_nothing():
     assert call["file"] == "call 1"
     assert call["turns"] == [{"kind": "reply"}]
     assert call["warnings"][0]["code"] == "reply"
+
+
+@pytest.mark.parametrize("files", [
+    ("15551234567.words.json", "15551234567.words.csv"),
+    ("15557654321_caller.reference.json", "15557654321_agent.reference.json")])
+def test_no_name_is_said_where_words_are_looked_for(call_rig, tmp_path, files):
+    """Before anything is measured: files beside a recording are found by its name."""
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    samples = dialogue(2)[0].stereo()
+    soundfile.write(folder / "15551234567.wav", samples, 8_000)
+    for side in ("caller", "agent"):
+        soundfile.write(folder / f"15557654321_{side}.wav", samples[:, 0], 8_000)
+    for name in files:
+        (folder / name).write_text("{}")
+    options = ("--caller-channel", "left", "--no-cache")
+    assert files[0] in call_rig("field", folder, *options).err, "the test would find it"
+    done = call_rig("field", folder, *options, "--hide-names")
+    assert done.code == 2
+    assert "got two" in done.err
+    assert "1555" not in done.err
+
+
+def test_no_name_is_said_of_two_recordings_that_would_share_words(call_rig, tmp_path):
+    samples = dialogue(2)[0].stereo()
+    for day in ("d1", "d2"):
+        (tmp_path / day).mkdir()
+        soundfile.write(tmp_path / day / "15551234567.wav", samples, 8_000)
+    (tmp_path / "words").mkdir()
+    for file, said in (("none.words.json", "expected words files such as call 1, got none"),
+                       ("15551234567.words.json", "got two of name call 1: call 1, call 2")):
+        (tmp_path / "words" / file).write_text("{}")
+        days = ("d1",) if file.startswith("none") else ("d1", "d2")
+        done = call_rig("field", *(tmp_path / day for day in days), "--caller-channel", "left",
+                        "--hide-names", "--transcripts", tmp_path / "words", "--no-cache")
+        assert done.code == 2
+        assert said in done.err
+        assert "1555" not in done.err
 
 
 BLOCK = """

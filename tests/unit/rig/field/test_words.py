@@ -62,7 +62,10 @@ def test_what_a_words_file_may_not_hold(tmp_path, words, said):
 @pytest.mark.parametrize(("text", "said"), [
     ("{", "words file"), ('{"schema_version": 2, "words": []}', "schema_version"),
     ('{"schema_version": 1, "words": [{"side": "agent", "word": "x", "start_s": NaN, "end_s": 1}]}',
-     "words"), ("\0", "words file")])
+     "words"), ("\0", "words file"),
+    ('{"schema_version": 1, "words": [], "words": []}', "the key 'words' once, got it again"),
+    ('{"schema_version": 1, "words": [{"side": "agent", "word": "x", "word": "y", "start_s": 0, '
+     '"end_s": 1}]}', "the key 'word' once"), ("[" * 100_000, "words file")])
 def test_what_is_no_words_file(tmp_path, text, said):
     path = tmp_path / "call.words.json"
     path.write_text(text)
@@ -74,7 +77,9 @@ def test_what_is_no_words_file(tmp_path, text, said):
     ("", "got none"), ("side,word,start_s\n", "side, word, start_s"),
     (HEADER + "agent,x,nan,1\n", ":2"), (HEADER + "agent,x,one,2\n", "start_s"),
     (HEADER + "agent,x,1,2,3\n", "more"), (HEADER + "agent,x,1\n", "end_s"),
-    (HEADER + 'agent,"x,1,2\n', "unexpected end"), (HEADER + "agent,x,1,inf\n", "end_s")])
+    (HEADER + 'agent,"x,1,2\n', "unexpected end"), (HEADER + "agent,x,1,inf\n", "end_s"),
+    (HEADER + "agent,x,1_0,20\n", "start_s"), (HEADER + "agent,x,\u0661,2\n", "start_s"),
+    (HEADER + "agent,x,1e0,2.,3\n", "more"), (HEADER + "agent,x,1,1e400\n", "end_s")])
 def test_what_a_csv_file_may_not_hold(tmp_path, text, said):
     path = tmp_path / "call.words.csv"
     path.write_text(text)
@@ -255,3 +260,7 @@ def test_u1_against_a_reference_alone(call_rig, tmp_path, calls):
     (one, _), total = figures(code=3)
     assert "one.reference.json" in one["reason"]
     assert "did you mean 'names'" in one["reason"]
+    (tmp_path / "one.reference.json").write_text(
+        json.dumps(reference).replace("{", '{"caller": "My name is Robert.", '))
+    (one, _), total = figures(code=3)
+    assert "expected the key 'caller' once, got it again" in one["reason"]
