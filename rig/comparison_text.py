@@ -85,8 +85,10 @@ def _print_system(output: Output, name: str, s: dict[str, Any]) -> None:
     repeated = s["repeated"]
     if repeated:
         hats = ", ".join(f"pass^{k} {_percent(v)}" for k, v in repeated["pass_hat"].items())
-        output.line(f"  trials: {repeated['unstable']} of {repeated['cases']} cases have both "
-                    f"verdicts; {hats}")
+        output.line(f"  trials, all levels but L4a: {repeated['unstable']} of {repeated['cases']} "
+                    "cases have both verdicts; variance of a verdict within cases "
+                    f"{_variance(repeated['variance_within'])}, between cases "
+                    f"{_variance(repeated['variance_between'])}; {hats}")
 
 
 def _counts(s: dict[str, Any]) -> str:
@@ -167,6 +169,10 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
+def _variance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
 def share_percent(share: float | None, upper_bound_of_zero: float | None) -> str:
     """A share in percent; of a zero also what it may be at most (95 %, one-sided)."""
     bound = upper_bound_of_zero
@@ -194,7 +200,7 @@ def rate_cells(levels: dict[str, Any]) -> dict[str, str]:
 _CSV_COLUMNS = ("kind", "system", "second", "pool", "group", "name", "n", "passed", "rate",
                 "only_first", "only_second", "one_sided", "difference", "low", "high",
                 "p_mcnemar", "p_clustered", "p_holm", "verdict", "conversation", "trial", "action",
-                "passed_with")
+                "passed_with", "value")
 
 
 def as_csv(document: dict[str, Any]) -> str:
@@ -233,12 +239,25 @@ def _rows(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for pair, found in (s["matched_audio"] or {"pairs": {}})["pairs"].items():
             yield about | {"kind": "matched_audio", "pool": "all", "name": pair} \
                 | _difference_row(found)
+        for name, n, value in _repeated_rows(s["repeated"]):
+            yield about | {"kind": "trials", "pool": "all", "name": name, "n": n, "value": value}
     for found in document["pairs"]:
         yield {"kind": "pair", "system": found["first"], "second": found["second"],
                "pool": found["pool"], "name": found["level"]} | _difference_row(found)
     for flip in document["flips"]:
         yield {**flip, "kind": f"flip_{flip['kind']}", "passed": None,
                "passed_with": flip["passed"]}
+
+
+def _repeated_rows(repeated: dict[str, Any] | None) -> Iterator[tuple[str, int | None, Any]]:
+    """Name, cases and value of what repeated trials tell. The cases of pass^k are those with k
+    scored trials or more: how many is not known here."""
+    if repeated is None:
+        return
+    for name in ("unstable", "variance_within", "variance_between"):
+        yield name, repeated["cases"], repeated[name]
+    for k, value in repeated["pass_hat"].items():
+        yield f"pass^{k}", None, value
 
 
 def _rate_row(found: dict[str, Any]) -> dict[str, Any]:
@@ -255,7 +274,8 @@ def _difference_row(found: dict[str, Any]) -> dict[str, Any]:
 # LaTeX
 
 def as_latex(document: dict[str, Any]) -> str:
-    """Two tables (booktabs): IAS by level, and effects; what is resolved is bold."""
+    """Tables (booktabs): IAS by level; effects, in bold what is resolved; trials where a run has
+    several."""
     systems = document["systems"]
     levels = levels_of(systems)
     head = "% made by rig compare; needs \\usepackage{booktabs}\n"
@@ -264,8 +284,18 @@ def as_latex(document: dict[str, Any]) -> str:
            for name, s in systems.items() for pool in s["ias"]]
     effects = [[_escape(name), pool, *(_latex_effect(s["effects"][pool][e]) for e in EFFECT_NAMES)]
                for name, s in systems.items() if not s["floor"] for pool in s["effects"]]
-    return head + _tabular(["System", "Pool", *levels], ias) + "\n" + _tabular(
-        ["System", "Pool", "Entailment gap", "Redundancy gain", "Role tax"], effects)
+    tables = [_tabular(["System", "Pool", *levels], ias), _tabular(
+        ["System", "Pool", "Entailment gap", "Redundancy gain", "Role tax"], effects)]
+    trials = {name: s["repeated"] for name, s in systems.items() if s["repeated"]}
+    if trials:
+        ks = [str(k) for k in range(1, max(len(r["pass_hat"]) for r in trials.values()) + 1)]
+        tables.append(_tabular(
+            ["System", "Cases", "Both verdicts", "Variance within", "between",
+             *(f"pass\\textasciicircum{{}}{k}" for k in ks)],
+            [[_escape(name), str(r["cases"]), str(r["unstable"]), _variance(r["variance_within"]),
+              _variance(r["variance_between"]), *(_percent(r["pass_hat"].get(k)) for k in ks)]
+             for name, r in trials.items()]))
+    return head + "\n".join(tables)
 
 
 def _latex_effect(found: dict[str, Any]) -> str:
