@@ -1,8 +1,8 @@
 """Finds out what a recording is and how much of it is really there.
 
 The length is what is present, not what a header says: streaming headers, sizes wrapped at 4 GiB,
-cut files and MP3s without a length tag are measured (`wavheader`, `mp3header`). What a file lacks
-at its end becomes the warning `truncated`.
+cut files and MP3s without a length tag are measured (`wavheader`, `declared_size`, `mp3header`).
+What a file lacks at its end becomes the warning `truncated`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import soundfile
 
 from audio import mp3header, wavheader
+from audio.declared_size import DeclaredSize, declared_size
 from audio.errors import AudioFileError
 from audio.m4a import inspect_m4a
 from audio.recording import (
@@ -55,6 +56,7 @@ def inspect(path: Path) -> Recording:
             wav = wavheader.read_layout(handle, size)
             if wav is not None and wav.rewrite:
                 view = View(wav.fresh_header(), wav.data_offset, wav.data_bytes)
+            other = None if wav is not None else declared_size(handle, size)
             with opened(path, view) as (sound, _):
                 kind = sound.format
             mp3 = None
@@ -91,6 +93,8 @@ def inspect(path: Path) -> Recording:
         frames_n, exhausted = _count(path, view, channels)
     if wav is not None:
         warnings += _wav_warnings(wav, subtype, channels, frames_n)
+    elif other is not None and other.missing_bytes:
+        warnings.append(_missing(other, frames_n))
     if mp3 is not None and (mp3.cut or (mp3.tagged or 0) > mp3.frames + 1):
         promised = "" if mp3.tagged is None else f" of {mp3.tagged}"
         warnings.append(f"the file ends after {mp3.frames} whole MP3 frames{promised}")
@@ -161,13 +165,17 @@ def _wav_warnings(
     wav: wavheader.WavLayout, subtype: str, channels: int, frames_n: int
 ) -> list[str]:
     if wav.missing_bytes:
-        return [f"the header declares {wav.declared_bytes} bytes of samples, {wav.data_bytes} are "
-                f"there ({frames_n} frames)"]
+        return [_missing(wav, frames_n)]
     frame_bytes = SAMPLE_BYTES.get(subtype, 0) * channels
     odd_bytes = wav.data_bytes - frames_n * frame_bytes
     if frame_bytes and 0 < odd_bytes < frame_bytes:
         return [f"the last frame has {odd_bytes} of its {frame_bytes} bytes"]
     return []
+
+
+def _missing(header: wavheader.WavLayout | DeclaredSize, frames_n: int) -> str:
+    return (f"the header declares {header.declared_bytes} bytes of samples, {header.data_bytes} "
+            f"are there ({frames_n} frames)")
 
 
 def _ogg_is_whole(handle: BinaryIO, size: int) -> bool:

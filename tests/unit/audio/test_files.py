@@ -222,6 +222,29 @@ def test_further_chunks_are_not_sound(tmp_path: Path) -> None:
     assert (info.frames_n, info.warnings) == (0, ())
 
 
+@pytest.mark.parametrize(("name", "subtype", "unknown_at"), [
+    ("a.aiff", "PCM_16", 42), ("a.aiff", "PCM_24", 42), ("a.aiff", "ULAW", None),
+    ("a.au", "PCM_16", 8), ("a.au", "ULAW", 8), ("a.w64", "PCM_16", None),
+    ("a.w64", "FLOAT", None)])
+def test_other_headers_tell_what_is_missing(
+        tmp_path: Path, name: str, subtype: str, unknown_at: int | None) -> None:
+    """libsndfile says nothing of a cut AIFF, AU or Wave64: the last turn would pass for whole."""
+    path = tmp_path / name
+    soundfile.write(path, np.full((1_000, 2), 0.25), 8_000, subtype=subtype)
+    whole = path.read_bytes()
+    assert (files.probe(path).frames_n, files.probe(path).warnings) == (1_000, ())
+    frame_n = 2 * {"PCM_16": 2, "PCM_24": 3, "ULAW": 1, "FLOAT": 4}[subtype]
+    path.write_bytes(whole[:len(whole) - 400 * frame_n])
+    info = files.probe(path)
+    assert info.frames_n == 600
+    assert info.warnings == ((files.TRUNCATED, f"the header declares {1_000 * frame_n} bytes of "
+                              f"samples, {600 * frame_n} are there (600 frames)"),)
+    if unknown_at is not None:
+        # A writer into a pipe does not know the size.
+        path.write_bytes(whole[:unknown_at] + b"\xff" * 4 + whole[unknown_at + 4:])
+        assert (files.probe(path).frames_n, files.probe(path).warnings) == (1_000, ())
+
+
 def test_a_size_that_wrapped_at_4_gib(tmp_path: Path) -> None:
     path = tmp_path / "long.wav"
     data_bytes = (1 << 32) + 1_000_000
