@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from audio.json_keys import loads_once
 from probes.gates import check_candidate
 from probes.generate_brief import Brief
 from probes.spec import Append, Conversation, Suite
@@ -126,7 +127,7 @@ def json_object(content: str) -> dict[str, Any]:
                                       f"got {len(content)}"))
     text = _unfenced(content.strip(" \t\r\n\ufeff"))
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        value = loads_once(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise AnswerRefused(Rejection("answer_json", _short(
             f"expected one JSON object and nothing else: {error}"))) from None
@@ -160,13 +161,6 @@ def _short(text: str) -> str:
     """One printable line of a bounded length."""
     line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
     return line if len(line) <= MAX_DETAIL_CHARS else line[:MAX_DETAIL_CHARS - 3] + "..."
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ValueError("a key is given twice")
-    return out
 
 
 def _no_constant(name: str) -> Any:

@@ -7,12 +7,10 @@ that cannot be used leaves its case unscored with the reason, and the others go 
 from __future__ import annotations
 
 import codecs
-import json
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,6 +24,7 @@ from audio.files import (
     require_channel,
     sha256_file,
 )
+from audio.json_keys import KeyTwiceError, loads_once
 from audio.levels import full_scale
 from audio.spans import Spans
 from audio.timebase import n_to_ns, s_to_ns
@@ -138,22 +137,15 @@ def _line(raw: bytes, where: str) -> RescoreLine:
 
 def _check_text(raw: bytes, where: str) -> None:
     """Raise `InputError` for what a JSON reader takes without a word or cannot tell well."""
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        twice = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
-        if twice:
-            raise InputError.expected(f"the key {twice[0][:60]!r} once", got="it again",
-                                      where=where)
-        return dict(pairs)
-
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError.expected("UTF-8 text", got=f"byte 0x{raw[error.start]:02x} at position "
                                   f"{error.start} of the line", where=where) from error
     try:
-        found = json.loads(text, object_pairs_hook=once)
-    except InputError:
-        raise
+        found = loads_once(text)
+    except KeyTwiceError as error:
+        raise InputError(f"{where}: {error}") from None
     except (ValueError, RecursionError):
         return  # the model below says what is wrong with it
     name = found.get("id") if isinstance(found, dict) else None

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from audio.errors import InputError
+from audio.json_keys import KeyTwiceError, loads_once
 from audio.timebase import s_to_ns
 from rig.field.sources import CallSource
 from rig.store import first_problem, read_model, read_text
@@ -165,18 +165,10 @@ def _read(path: Path) -> list[TimedWord]:
 def _check_keys(path: Path, text: str) -> None:
     """Raise `InputError` for a key that comes twice in one object: a JSON reader takes the last
     without a word."""
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise InputError.expected(f"the key {key[:60]!r} once", got="it again", where=path)
-            found[key] = value
-        return found
-
     try:
-        json.loads(text, object_pairs_hook=once)
-    except InputError:
-        raise
+        loads_once(text)
+    except KeyTwiceError as error:
+        raise InputError(f"{path}: {error}") from None
     except (ValueError, RecursionError):
         return  # the model says what is wrong with it
 

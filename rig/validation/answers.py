@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from audio.errors import InputError
+from audio.json_keys import KeyTwiceError, loads_once
 from audio.suggest import did_you_mean
 from rig.store import read_text
 from rig.validation.key import Key, KeyPage
@@ -132,16 +132,11 @@ def _page(key: Key, path: Path, page_id: object, annotator: object, study: objec
     return page
 
 
-def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ValueError("a key comes twice")
-    return out
-
-
 def _from_json(key: Key, text: str, path: Path) -> tuple[KeyPage, list[Mapping[str, Any]]]:
     try:
-        found = json.loads(text, object_pairs_hook=_refuse_twice)
+        found = loads_once(text)
+    except KeyTwiceError as error:
+        raise InputError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError.expected("answers as JSON", got=f"something else ({error})"[:120],
                                   where=path) from error

@@ -270,7 +270,7 @@ def test_pieces_come_in_the_order_of_the_structure() -> None:
     ('{"a":1} and more', "answer_json", "one JSON object"),
     ("[]", "answer_json", "got list"),
     ("null", "answer_json", "got NoneType"),
-    ('{"a":1,"a":2}', "answer_json", "a key is given twice"),
+    ('{"a":1,"a":2}', "answer_json", "expected the key 'a' once, got it again"),
     ('{"a":NaN}', "answer_json", "NaN is no JSON number"),
     ("[" * 15_000, "answer_json", ""),
     ("1" * 10_000, "answer_json", ""),
