@@ -72,9 +72,14 @@ def test_devices_are_listed_by_name(wired: Cables) -> None:
 
 def test_a_loop_is_measured_and_an_open_end_is_told(wired: Cables, tmp_path: Path) -> None:
     with wired.witness("loop"):
-        done = wired.run("calibrate-card", "--set", "input=user_tap", "--set",
-                         "output=user_line", "--openings", 2, "--chirps", 4,
-                         "--out", tmp_path / "card.json", "--json")
+        for _ in range(3):
+            done = wired.run("calibrate-card", "--set", "input=user_tap", "--set",
+                             "output=user_line", "--openings", 2, "--chirps", 4,
+                             "--out", tmp_path / "card.json", "--json")
+            # This machine was busy: the rig says so and measures nothing.
+            if not re.search("xrun while|came too late", done.stderr):
+                break
+        assert done.stdout, done.stderr
         found = json.loads(done.stdout)
         assert found["chirps_n"] == 8
         assert 10 < found["round_trip_ms"] < 200
