@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING
 
 from audio.errors import InputError
@@ -12,6 +12,7 @@ from verifiers.verdict import Outcome
 
 if TYPE_CHECKING:
     from rig.report.loading import ScoredRun
+    from rig.report.scored import ScoredCase
 
 AUDIO_WORDS = ("all", "failed", "none")
 DEFAULT_AUDIO = "20"
@@ -30,7 +31,7 @@ def parse_audio(text: str) -> str | int:
 
 def chosen(runs: Sequence[ScoredRun], audio: str | int) -> frozenset[str]:
     """Keys of the cases whose sound goes along. Of a number of cases, those that failed come
-    first, and the runs take turns."""
+    first, and the runs take turns; what has no recording in its run takes nobody's place."""
     if audio == "none":
         return frozenset()
     if audio == "all":
@@ -39,6 +40,15 @@ def chosen(runs: Sequence[ScoredRun], audio: str | int) -> frozenset[str]:
     if audio == "failed":
         return frozenset(chain.from_iterable(failed))
     others = [[c.key for c in run.cases if c.outcome is not Outcome.FAIL] for run in runs]
-    in_turn = [key for keys in (*zip_longest(*failed), *zip_longest(*others)) for key in keys
-               if key is not None]
-    return frozenset(in_turn[:int(audio)])
+    recorded = {case.key: (run, case) for run in runs if run.info is not None
+                for case in run.cases}
+    in_turn = (key for keys in chain(zip_longest(*failed), zip_longest(*others)) for key in keys
+               if key is not None and key in recorded and _is_there(*recorded[key]))
+    return frozenset(islice(in_turn, int(audio)))
+
+
+def _is_there(run: ScoredRun, case: ScoredCase) -> bool:
+    """What a damaged scores.json names is no path to look at."""
+    return (case.case_id in run.planned
+            and run.folder.stereo_path(case.case_id, case.trial).is_file()
+            and run.folder.record_path(case.case_id, case.trial).is_file())

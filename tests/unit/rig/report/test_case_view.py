@@ -7,6 +7,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -328,3 +329,16 @@ def test_sizes_are_printed(oracle_run: Path, tmp_path: Path, call_rig: Any) -> N
     called = call_rig("report", oracle_run, "--out", out, "--audio", 3, "--jobs", 1)
     assert called.code == 0
     assert f"{out.stat().st_size / 1e6:.2f} MB; sound of 3 of 9 cases" in called.out
+
+
+def test_what_has_no_recording_takes_nobodys_place(random_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(random_run, tmp_path / "run")
+    failed = [c["case_id"] for c in kit.scores(run)["cases"] if c["outcome"] == "fail"]
+    (run / "rec" / f"{failed[0]}.t1.stereo.wav").unlink()
+    (run / "rec" / f"{failed[1]}.t1.rec.json").unlink()
+    runs = _runs(run)
+    assert chosen(runs, 2) == {f"0/{case_id}/1" for case_id in failed[2:4]}
+    # More than there are: all that have one.
+    assert len(chosen(runs, 99)) == 9 - 2
+    # What was scored from a manifest has no recording here.
+    assert chosen([replace(runs[0], info=None)], 2) == frozenset()
