@@ -17,7 +17,7 @@ line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -242,7 +242,7 @@ def _passed(case: ScoredCase) -> bool | None:
 def _numbers(run: Run, case: ScoredCase, playout: Policy) -> tuple[Mapping[str, Any], str | None]:
     """The numbers of a case under a playout, and why there are none."""
     if playout == run.playout:
-        return (case.measured, None) if case.measured else ({}, case.reason)
+        return (_checked(run, case), None) if case.measured else ({}, case.reason)
     row = case.row(playout)
     if row is None:
         return {}, "the run has no measurements.jsonl"
@@ -250,6 +250,26 @@ def _numbers(run: Run, case: ScoredCase, playout: Policy) -> tuple[Mapping[str, 
         return {}, row.problem or "not measured"
     limits = effective_limits(run.thresholds, row.params, case.action)
     return measured(case.action, row.measurement, limits), None
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    _TEXT: ("text", lambda value: isinstance(value, str)),
+    _TRUTH: ("true or false", lambda value: isinstance(value, bool)),
+    _WHOLE: ("a whole number", lambda value: type(value) is int and abs(value) < 2**63),
+    _NUMBER: ("a number", lambda value: type(value) is float or (
+        type(value) is int and abs(value) < 2**63))}
+
+
+def _checked(run: Run, case: ScoredCase) -> Mapping[str, Any]:
+    """`measured` as `scores.json` has it: reading scores leaves the kinds of its values open, the
+    columns of a frame do not."""
+    for name, column in _NUMBERS.items():
+        value = case.measured.get(name)
+        what, fits = _KINDS[column]
+        if value is not None and not fits(value):
+            raise InputError.expected(f"measured.{name} of {case.case_id} t{case.trial}: {what}",
+                                      got=f"{value!r:.40}", where=run.folder.scores_path)
+    return case.measured
 
 
 def _ends(name: str, interval: tuple[float, float] | None) -> dict[str, float | None]:

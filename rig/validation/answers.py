@@ -165,8 +165,9 @@ def _from_csv(key: Key, text: str, path: Path) -> tuple[KeyPage, list[Mapping[st
                                   where=path) from error
     if not rows or rows[0] != head:
         raise InputError.expected(f"answers of {key.study}: JSON, or CSV with the columns "
-                                  f"{','.join(head)}", got=f"{','.join(rows[0]) if rows else ''}"
-                                  [:80] or "nothing", where=path)
+                                  f"{','.join(head)}",
+                                  got=repr(",".join(rows[0])[:80]) if rows else "nothing",
+                                  where=path)
     if len(rows) < 2:
         raise InputError.expected("answers", got="a head alone", where=path)
     kinds = {f.name: f.kind for f in FIELDS[key.study]}

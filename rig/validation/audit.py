@@ -16,7 +16,7 @@ from rig.judge.cases import CHUNK
 from rig.judge.transcript import Said, said_in
 from rig.report.loading import ScoredRun
 from rig.tracks import checked_record
-from rig.validation.clips import agent_clip
+from rig.validation.clips import agent_clip, damage_told
 from rig.validation.drawing import draw
 from rig.validation.key import KeyItem, opaque, seeded
 from rig.validation.runs import Drawable, candidate, load_pool, one_session, sources_of
@@ -51,14 +51,15 @@ def sample(paths: Sequence[Path], secret: str, seed: int, per_system: int, worke
 def _said(run: ScoredRun, chosen: Sequence[Drawable], workers: Workers) -> list[Said]:
     sessions = [(one.case.case_id, one.case.trial) for one in chosen]
     out: list[Said] = []
-    for found in workers.in_order([
-            partial(said_in, run.folder, sessions[i:i + CHUNK], run.playout, run.vad)
-            for i in range(0, len(sessions), CHUNK)]):
-        for said in found:
-            if isinstance(said, str):
-                case_id, trial = sessions[len(out)]
-                raise InputError(f"{run.folder.path}: no words of {case_id} t{trial}: {said}")
-            out.append(said)
+    with damage_told(run.folder.path):
+        for found in workers.in_order([
+                partial(said_in, run.folder, sessions[i:i + CHUNK], run.playout, run.vad)
+                for i in range(0, len(sessions), CHUNK)]):
+            for said in found:
+                if isinstance(said, str):
+                    case_id, trial = sessions[len(out)]
+                    raise InputError(f"{run.folder.path}: no words of {case_id} t{trial}: {said}")
+                out.append(said)
     return out
 
 

@@ -20,6 +20,7 @@ from rig.judge.prompt import Material, Spoken
 from rig.judge.results import JudgedCase, JudgeResult
 from rig.report.loading import ScoredRun
 from rig.store import read_model
+from rig.validation.clips import damage_told
 from rig.validation.drawing import Stratum, draw
 from rig.validation.key import JudgeSaid, KeyItem, opaque, seeded
 from rig.validation.runs import Drawable, candidate, load_pool, one_session, sources_of
@@ -140,8 +141,9 @@ def _materials(runs: Sequence[ScoredRun], chosen: Sequence[Drawable], judged: Ju
         wanted = {one.name[1:] for one in chosen if one.run is run}
         if not wanted or run.info is None:
             continue
-        found = collect(run.folder, suite_of(run.info, suite), run.playout, VadSettings(), workers,
-                        only=wanted)
+        with damage_told(run.folder.path):
+            found = collect(run.folder, suite_of(run.info, suite), run.playout, VadSettings(),
+                            workers, only=wanted)
         for asked in found:
             name = (run.name, *asked.key)
             out[name] = _unchanged(asked, judged[name], run)

@@ -189,3 +189,21 @@ def test_without_pandas_it_says_how_to_get_it(
     run = api.load_run(oracle_run)  # needs none
     with pytest.raises(api.NotebookError, match=r"pip install -c .* '\.\[notebook\]'"):
         api.verdicts(run)
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), [
+    ("window_length_s", [], "a number"), ("window_length_s", "2.5", "a number"),
+    ("first_offset_s", True, "a number"), ("overlap_s", 10**400, "a number"),
+    ("spans_in_window", 1.0, "a whole number"), ("spans_begun_in_window", 2**63, "a whole number"),
+    ("held_at_w0", 1, "true or false"), ("label", 5, "text")])
+def test_a_measured_value_of_another_kind_is_refused(
+        random_run: Path, tmp_path: Path, name: str, value: object, expected: str) -> None:
+    """Columns have fixed kinds; what fits none must neither be cast nor end in a traceback."""
+    run = shutil.copytree(random_run, tmp_path / "run")
+    scores = kit.scores(run)
+    case = scores["cases"][0]
+    case["measured"][name] = value
+    (run / "scores.json").write_text(json.dumps(scores))
+    with pytest.raises(InputError, match=rf"scores.json: expected measured.{name} of "
+                       rf"{case['case_id']} t1: {expected}, got "):
+        api.measurements(run)

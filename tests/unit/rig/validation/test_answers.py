@@ -116,8 +116,11 @@ def test_another_kind_of_file_is_refused(key: Key, tmp_path: Path, change: dict[
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("", "JSON, or CSV with the columns"), ("a,b\n", "got a,b"), ("{", "expected answers as JSON"),
-    ('{"kind": 1, "kind": 2}', "expected the key 'kind' once, got it again"), ("{" * 100_000, "expected answers as JSON"),
+    ("", "JSON, or CSV with the columns"), ("a,b\n", "got 'a,b'"),
+    # A terminal would take what is no text for a command.
+    ("\x1b]0;x\x07,\x00\n", "got '\\x1b]0;x\\x07,\\x00'"), ("{", "expected answers as JSON"),
+    ('{"kind": 1, "kind": 2}', "expected the key 'kind' once, got it again"),
+    ("{" * 100_000, "expected answers as JSON"),
     ('{"a": NaN}', "expected kind")])
 def test_text_that_is_no_answers_is_refused(key: Key, tmp_path: Path, text: str,
                                             expected: str) -> None:

@@ -8,6 +8,7 @@ import hmac
 import io
 import json
 import re
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -447,3 +448,21 @@ def test_the_audit_draws_what_was_heard(
     data = _data(tmp_path / "p" / "audit.A1.html", "annotate")
     assert all(i["clip"]["channels"] == ["agent"] for i in data["items"])
     assert all(i["clip"]["marks"] is None for i in data["items"])
+
+
+@pytest.mark.parametrize("study", ["h2", "audit"])
+def test_a_record_that_no_session_has_is_an_input_error(
+        random_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], study: str) -> None:
+    """Its form is right, so that it is read; its rate of 0 is met when the sound is made."""
+    run = shutil.copytree(random_run, tmp_path / "run")
+    for path in (run / "rec").glob("*.rec.json"):
+        record = json.loads(path.read_text())
+        record["arrivals"]["rate_hz"] = 0
+        path.write_text(json.dumps(record))
+    assert cli.main(["sample", study, str(run), "--out", str(tmp_path / "pages"),
+                     "--jobs", "1"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    # The audit listens in parts of many sessions, and knows the run alone.
+    assert said.startswith(f"rig: error: {run}/rec/" if study == "h2" else f"rig: error: {run}: ")
+    assert "the session record is damaged (ValueError: sample rate must be positive, got 0)" in said
+    assert not list((tmp_path / "pages").iterdir())
