@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.sync_api import sync_playwright
 
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 WORK = ROOT / "out" / "screenshots"
 MOST_BYTES = 300_000
-SHOTS = (
+Shot = tuple[str, str, int, int, Literal["light", "dark"], tuple[str, ...]]
+SHOTS: tuple[Shot, ...] = (
     # name, case, width and height of the window, theme, what is done before
     ("case_light", "1/R1-C3-1-L2/1", 1280, 660, "light", ()),
     ("case_dark", "1/R1-C1-1-L2/1", 1280, 560, "dark", ("z",)),
@@ -44,7 +45,7 @@ def report() -> Path:
     return page
 
 
-def take(page: Any, address: str, shot: tuple[Any, ...]) -> Path:
+def take(page: Any, address: str, shot: Shot) -> Path:
     name, case_key, _, _, _, keys = shot
     page.goto(address)
     page.wait_for_selector("#case-head h3")
