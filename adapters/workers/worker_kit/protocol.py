@@ -26,8 +26,11 @@ MAX_BYTES = 2 * 1024 * 1024
 """Of a message: 10 s of float32 at 48 kHz. More is a process that writes something else. Ours."""
 MAX_SETTINGS_BYTES = 64 * 1024
 """Of the settings of a hello, which every session's record holds. Ours."""
-MAX_FRAME_S = 5.0
-"""The longest frame of a model; the longest known is 1 s (MiniCPM-o)."""
+MAX_SETTINGS_DEPTH = 32
+"""Objects and lists in one another; what records are written with has a limit, too. Ours."""
+MIN_FRAME_S, MAX_FRAME_S = 0.001, 5.0
+"""The longest frame known is 1 s (MiniCPM-o), the shortest 80 ms. Of frames of single samples a
+session would be hours of messages. Ours."""
 MAX_TEXT_CHARS = 20_000
 """Of one frame: far more than anybody says in it. Ours."""
 MAX_NAME_CHARS = 200
@@ -324,6 +327,8 @@ def _unfit(settings: dict[str, Any]) -> str | None:
         text = json.dumps(settings, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         return "expected finite numbers, and no deep nesting"
+    if _depth(settings) > MAX_SETTINGS_DEPTH:
+        return f"expected at most {MAX_SETTINGS_DEPTH} objects and lists in one another"
     if not _is_text(text):
         return "expected text, got half of a surrogate pair"
     size_n = len(text.encode())
@@ -331,13 +336,24 @@ def _unfit(settings: dict[str, Any]) -> str | None:
         f"{size_n} bytes, expected at most {MAX_SETTINGS_BYTES}")
 
 
+def _depth(value: Any) -> int:
+    """Objects and lists in one another, counted to just beyond the limit."""
+    depth, level = 0, [value]
+    while (level := [v for v in level if isinstance(v, dict | list)]) \
+            and depth <= MAX_SETTINGS_DEPTH:
+        depth += 1
+        level = [v for holder in level
+                 for v in (holder.values() if isinstance(holder, dict) else holder)]
+    return depth
+
+
 def _check_frames(hello: Hello) -> None:
     if hello.frame_in_n * hello.output_rate_hz != hello.frame_out_n * hello.input_rate_hz:
         raise ProtocolError(
             f"Hello: {hello.frame_in_n} samples at {hello.input_rate_hz} Hz and "
             f"{hello.frame_out_n} at {hello.output_rate_hz} Hz, expected frames of one length")
-    if hello.frame_s > MAX_FRAME_S:
-        raise ProtocolError(f"Hello: frames of {hello.frame_s:g} s, expected at most "
+    if not MIN_FRAME_S <= hello.frame_s <= MAX_FRAME_S:
+        raise ProtocolError(f"Hello: frames of {hello.frame_s:g} s, expected {MIN_FRAME_S:g} to "
                             f"{MAX_FRAME_S:g}")
 
 

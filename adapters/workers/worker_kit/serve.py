@@ -13,6 +13,7 @@ Messages go over standard input and output; whatever a library prints goes to st
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import queue
 import sys
@@ -64,12 +65,15 @@ class Model(ABC):
 
 
 def serve(make: Callable[[], Model]) -> None:
-    """Load, say hello, answer until the rig says goodbye or is gone."""
-    answers = _claim_stdout()
+    """Load, say hello, answer until the rig says goodbye or is gone. In a process that the model
+    has started by `multiprocessing`, which runs the script once more, it does nothing."""
+    if multiprocessing.parent_process() is not None:
+        return
+    asked, answers = _claim_pipes()
     try:
         model = make()
         _write(answers, model.hello())
-        _answer(model, answers)
+        _answer(model, asked, answers)
     except BrokenPipeError:
         pass
     except HopelessError as error:
@@ -80,9 +84,9 @@ def serve(make: Callable[[], Model]) -> None:
         raise
 
 
-def _answer(model: Model, answers: BinaryIO) -> None:
+def _answer(model: Model, asked: int, answers: BinaryIO) -> None:
     messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(messages,), daemon=True).start()
+    threading.Thread(target=_read, args=(asked, messages), daemon=True).start()
     while not isinstance(message := messages.get(), Bye | None):
         begin_ns = time.perf_counter_ns()
         match message:
@@ -97,11 +101,11 @@ def _answer(model: Model, answers: BinaryIO) -> None:
                 raise ProtocolError(f"expected Reset, Frame or Bye, got {type(message).__name__}")
 
 
-def _read(messages: queue.SimpleQueue[Message | None]) -> None:
+def _read(asked: int, messages: queue.SimpleQueue[Message | None]) -> None:
     """Everything that comes, in order; `None` when nothing more can."""
     decoder = Decoder()
     try:
-        while data := os.read(0, READ_BYTES):
+        while data := os.read(asked, READ_BYTES):
             for message in decoder.feed(data):
                 messages.put(message)
     except ProtocolError as error:
@@ -113,11 +117,16 @@ def _read(messages: queue.SimpleQueue[Message | None]) -> None:
         last.start()
 
 
-def _claim_stdout() -> BinaryIO:
-    """Standard output for answers alone."""
-    answers = os.fdopen(os.dup(1), "wb")
+def _claim_pipes() -> tuple[int, BinaryIO]:
+    """Standard input for the rig's messages and standard output for answers alone. Whatever the
+    model asks of standard input, or a program that it starts (ffmpeg reads there), finds the end of
+    a file, and takes nothing of the user's audio."""
+    asked, answers = os.dup(0), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
-    return answers
+    return asked, answers
 
 
 def _write(answers: BinaryIO, message: Message) -> None:

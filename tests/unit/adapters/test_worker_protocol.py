@@ -100,6 +100,14 @@ def hello(**changes: object) -> bytes:
     return head(b"H", json.dumps({k: v for k, v in facts.items() if v != "absent"}).encode())
 
 
+def nested(depth: int) -> dict[str, object]:
+    """Objects in one another, so many, the first one counted."""
+    found: dict[str, object] = {}
+    for _ in range(depth - 1):
+        found = {"a": found}
+    return found
+
+
 def test_the_hello_of_these_tests_is_one() -> None:
     assert decoded(hello())[0] == Hello("m", "1", 16_000, 16_000, 1280, 1280, full_duplex=True,
                                         persona_prompt=True)
@@ -126,6 +134,7 @@ def test_the_hello_of_these_tests_is_one() -> None:
     (hello(frame_in_n=0), "frame_in_n is 0"),
     (hello(frame_out_n=1281), "frames of one length"),
     (hello(frame_in_n=80_001, frame_out_n=80_001), "frames of 5.00006 s"),
+    (hello(frame_in_n=15, frame_out_n=15), "frames of 0.0009375 s, expected 0.001 to 5"),
     (hello(full_duplex=1), "true or false"),
     (hello(transcript="maybe"), "none or stream"),
     (hello(settings=[]), "settings is [], expected an object"),
@@ -143,6 +152,8 @@ def test_the_hello_of_these_tests_is_one() -> None:
     (hello(settings={"a": "x" * 65_528}), "65537 bytes, expected at most 65536"),
     (hello(settings={"a": "\u00e9" * 40_000}), "80009 bytes, expected at most 65536"),
     (hello(settings={"a": float("inf")}), "settings {'a': inf}: expected finite numbers"),
+    (hello(settings=nested(33)), "expected at most 32 objects and lists in one another"),
+    (hello(settings={"a": [nested(31)]}), "expected at most 32 objects and lists"),
     (hello(name=""), "name is '', expected text of 1 to 200 characters"),
     (hello(name=" \n"), "expected text of 1 to 200 characters"),
     (head(b"H", json.dumps({"name": "m"}).encode("utf-16")), "expected JSON in UTF-8"),
@@ -160,6 +171,8 @@ def test_what_is_refused(data: bytes, says: str) -> None:
 
 def test_bounds_are_allowed() -> None:
     assert decoded(hello(frame_in_n=80_000, frame_out_n=80_000, input_rate_hz=16_000))
+    assert decoded(hello(frame_in_n=16, frame_out_n=16))
+    assert decoded(hello(settings=nested(32)))
     assert decoded(head(b"O", struct.pack("<IIII", 0, 0, 0, 20_000) + b"a" * 20_000))
     assert decoded(head(b"R", b'{"session": 4294967295, "system_prompt": "", "seed": 0}'))
 
