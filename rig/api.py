@@ -22,6 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from audio.errors import InputError, RigError
 from rig.comparing import run_names
 from rig.gate.figures import POOL_HEADS
@@ -286,10 +288,32 @@ def _pandas() -> Any:
 
 
 def _frame(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    return _pandas().DataFrame({name: _column(name, kind, rows) for name, kind in columns.items()})
+
+
+_UNFIT = (ValueError, TypeError, ArithmeticError)
+"""What pandas raises for a value that a column cannot hold."""
+
+
+def _column(name: str, kind: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    try:
+        return _array(kind, [row[name] for row in rows])
+    except _UNFIT:
+        for row in rows:
+            try:
+                _array(kind, [row[name]])
+            except _UNFIT as error:
+                what = "a time (ISO 8601)" if kind.startswith("datetime") else _KINDS[kind][0]
+                where = " ".join(str(row[key]) for key in _CASE if key in row)
+                raise InputError.expected(f"{what} as {name}", got=f"{row[name]!r:.40}",
+                                          where=where) from error
+        raise
+
+
+def _array(kind: str, values: Sequence[Any]) -> Any:
     pandas = _pandas()
-    return pandas.DataFrame({
-        name: (pandas.to_datetime(pandas.Series([row[name] for row in rows], dtype="object"),
-                                  utc=True, format="ISO8601").astype(kind)
-               if kind.startswith("datetime")
-               else pandas.array([row[name] for row in rows], dtype=kind))
-        for name, kind in columns.items()})
+    if kind.startswith("datetime"):
+        return pandas.to_datetime(pandas.Series(values, dtype="object"), utc=True,
+                                  format="ISO8601").astype(kind)
+    with np.errstate(invalid="raise"):  # a number that is cut to fit
+        return pandas.array(values, dtype=kind)

@@ -207,3 +207,17 @@ def test_a_measured_value_of_another_kind_is_refused(
     with pytest.raises(InputError, match=rf"scores.json: expected measured.{name} of "
                        rf"{case['case_id']} t1: {expected}, got "):
         api.measurements(run)
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), [
+    ("started", "</script>", r"expected a time \(ISO 8601\) as started, got '</script>'"),
+    ("ended", "2026-13-01T00:00:00Z", r"expected a time \(ISO 8601\) as ended, got '2026-13"),
+    ("attempt", 2**63, "expected a whole number as attempt, got 9223372036854775808")])
+def test_a_ledger_that_no_frame_can_hold_is_refused(
+        random_run: Path, tmp_path: Path, name: str, value: object, expected: str) -> None:
+    run = shutil.copytree(random_run, tmp_path / "run")
+    lines = [json.loads(line) for line in (run / "attempts.jsonl").read_text().splitlines()]
+    lines[4][name] = value
+    (run / "attempts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match=f"^run {lines[4]['case_id']} 1: {expected}"):
+        api.attempts(run)
