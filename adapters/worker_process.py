@@ -8,6 +8,7 @@ fails.
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
 import queue
@@ -53,8 +54,15 @@ LOOK_MS = 250
 """So often it is looked whether a process has ended of which nothing comes. Ours."""
 LAST_WORDS_N = 400
 """Characters of its standard error that a reason has. Ours."""
+MAX_UNLOADED = 3
+"""Processes in a row that end before their model is loaded, then no further one is tried: a full
+disk or a missing file fails every case in the same way, after minutes each. Ours."""
 KEPT_BYTES = 4096
 """Of its standard error; keys are taken out of these before they are cut."""
+
+
+_NEVER = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.EISDIR})
+"""Of a program that cannot be started, now or later; others (no memory) may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +104,10 @@ class WorkerProcess:
                 stderr=subprocess.PIPE, env={**worker_environment(), **environment}, bufsize=0,
                 **OWN_GROUP)
         except OSError as error:
-            raise InfrastructureError(f"worker: cannot start {command[0]}: "
-                                      f"{error.strerror or error}") from error
+            refused = InfrastructureError(f"worker: cannot start {command[0]}: "
+                                          f"{error.strerror or error}")
+            refused.hopeless = error.errno in _NEVER
+            raise refused from error
         own(self._process.pid)
         self._stderr = self._start(self._listen, self._process.stderr)
         self._reader = self._start(self._read, self._process.stdout)
@@ -259,6 +269,7 @@ class ModelProcesses:
         self._lock = threading.Lock()
         self._free: list[tuple[int, WorkerProcess]] = []
         self._used: set[int] = set()
+        self._unloaded_n = 0
         atexit.register(self.close)
 
     @contextmanager
@@ -276,6 +287,13 @@ class ModelProcesses:
                 self._used.discard(place)
                 if good:
                     self._free.append((place, process))
+
+    def loaded(self, success: bool) -> bool:
+        """Tell whether a process has loaded its model. Returns whether another one is worth a try.
+        """
+        with self._lock:
+            self._unloaded_n = 0 if success else self._unloaded_n + 1
+            return self._unloaded_n < MAX_UNLOADED
 
     def _taken(self) -> tuple[int, WorkerProcess]:
         with self._lock:

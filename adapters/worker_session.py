@@ -30,7 +30,13 @@ from adapters.base import (
     TextDelta,
 )
 from adapters.event_queue import EventQueue
-from adapters.worker_process import Answer, Gone, ModelProcesses, WorkerProcess
+from adapters.worker_process import (
+    MAX_UNLOADED,
+    Answer,
+    Gone,
+    ModelProcesses,
+    WorkerProcess,
+)
 from adapters.workers.worker_kit.protocol import (
     DECLARED,
     Frame,
@@ -251,7 +257,9 @@ async def open_session(processes: ModelProcesses, config: SessionConfig, clock: 
     Raises `InfrastructureError` when the process cannot be brought to that.
     """
     def ready() -> Hello:
-        return _ready(process, config, patience, capabilities)
+        if process.hello is None:
+            _load(processes, process, patience, capabilities)
+        return _ready(process, config, patience)
 
     with processes.one() as process:
         # Beside the loop in real time: other sessions run on it.
@@ -311,15 +319,24 @@ def _facts(hello: Hello) -> dict[str, Any]:
             "frame_ms": 1e3 * hello.frame_s}
 
 
-def _ready(process: WorkerProcess, config: SessionConfig, patience: Patience,
-           capabilities: Capabilities) -> Hello:
-    """Wait until the model is loaded and has taken in the prompt; blocks."""
-    if process.hello is None:
-        answer = _waited(process, patience.load_s)
-        if not isinstance(answer, Hello):
-            raise _unexpected(answer, "a hello", patience.load_s, "load_timeout_s")
-        process.hello = answer
-        _check_hello(answer, capabilities)
+def _load(processes: ModelProcesses, process: WorkerProcess, patience: Patience,
+          capabilities: Capabilities) -> None:
+    """Wait until the model is loaded; blocks."""
+    answer = _waited(process, patience.load_s)
+    again = processes.loaded(isinstance(answer, Hello))
+    if not isinstance(answer, Hello):
+        error = _unexpected(answer, "a hello", patience.load_s, "load_timeout_s")
+        if again or error.hopeless:
+            raise error
+        raise _failed(f"{MAX_UNLOADED} processes in a row did not load their model, the last one: "
+                      f"{str(error).removeprefix('worker: ')}", hopeless=True)
+    process.hello = answer
+    _check_hello(answer, capabilities)
+
+
+def _ready(process: WorkerProcess, config: SessionConfig, patience: Patience) -> Hello:
+    """Wait until a loaded model has taken in the prompt; blocks."""
+    assert process.hello is not None
     process.sessions_n += 1
     process.send(Reset(process.sessions_n, config.system_prompt, config.seed))
     answer = _waited(process, patience.prompt_s)

@@ -31,6 +31,8 @@ class Bad(Model):
             raise HopelessError("the model needs 80 GB, this machine has 1")
         if kind == "bad_load":
             raise OSError("weights: no such file")
+        if kind == "loads_by_file" and not (FOLDER / "loads").exists():
+            raise OSError(28, "No space left on device")
         if kind == "exit_on_load":
             print(f"secret {os.environ.get('HF_TOKEN')} refused", file=sys.stderr, flush=True)
             os._exit(3)

@@ -142,12 +142,14 @@ _BYTES = {kind: byte for byte, kind in _KINDS.items()}
 
 def encode(message: Message) -> bytes:
     """One message as bytes. Raises `ProtocolError` for one that is too long or out of range, and
-    for samples that are no array of floats of one dimension: a list, integers (PCM16 is none of
+    for text that is no `str`, and for samples that are no array of floats of one dimension: a list, integers (PCM16 is none of
     full scale 1.0), a channel beside the time."""
     match message:
         case Frame(index, samples):
             payload = _FRAME.pack(_checked_u32(index, "index")) + _f32(samples)
         case Out(index, samples, text, compute_us, waiting):
+            if not isinstance(text, str):
+                raise ProtocolError(f"text of frame {index} is {type(text).__name__}, expected str")
             said = text.encode("utf-8", "replace")
             payload = _OUT.pack(_checked_u32(index, "index"), min(compute_us, _U32),
                                 min(waiting, _U32), len(said)) + said + _f32(samples)

@@ -206,5 +206,11 @@ def test_samples_that_are_no_audio_are_a_fault(samples: object, says: str) -> No
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("text", [None, b"ab", ["a"]])
+def test_text_that_is_none_is_a_fault(text: object) -> None:
+    with pytest.raises(ProtocolError, match=f"text of frame 3 is {type(text).__name__}, expected"):
+        encode(Out(3, np.zeros(4, np.float32), text))
+
+
 def test_longer_floats_are_audio() -> None:
     assert encode(Out(0, SAMPLES.astype(np.float64))) == encode(Out(0, SAMPLES))

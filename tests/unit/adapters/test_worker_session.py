@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rig_testkit as kit
 from lockstep_clock import Lockstep
 
 from adapters import registry, worker_process
@@ -23,7 +25,6 @@ from adapters.workers.worker_kit.protocol import Hello, Out
 from audio.errors import InfrastructureError
 from audio.key_names import HUB_TOKENS
 from audio.timebase import FRAME_NS
-from rig.clock import Stopwatch
 
 BAD = Path(__file__).parents[2] / "tools" / "bad_worker.py"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345"
@@ -157,6 +158,46 @@ def test_a_session_that_cannot_begin(kind: str, reason: str, hopeless: bool,
     assert reason in str(caught.value)
     assert caught.value.hopeless is hopeless
     assert TOKEN not in str(caught.value)
+
+
+def test_after_three_that_did_not_load_no_further_one_is_tried(tmp_path: Path) -> None:
+    """A full disk fails every case, after minutes each; one that loads in between is a new start.
+    """
+    processes = ModelProcesses((sys.executable, str(BAD), "loads_by_file", "5", str(tmp_path)), ())
+    adapter = registry.create("worker", {"command": "x", "persona_prompt": "no"})
+
+    async def begun() -> bool:
+        async with open_session(processes, SessionConfig("case", 1, "", 1), Lockstep(),
+                                Patience(60, 60, 60), adapter.capabilities) as session:
+            session._failure = InfrastructureError("ended: the next session has a new process")
+            return True
+
+    def hopeless() -> bool:
+        with pytest.raises(InfrastructureError, match="No space left on device") as caught:
+            asyncio.run(begun())
+        said = "3 processes in a row did not load their model, the last one: expected a hello"
+        assert (said in str(caught.value)) is caught.value.hopeless
+        return caught.value.hopeless
+
+    assert [hopeless(), hopeless()] == [False, False]
+    (tmp_path / "loads").touch()
+    assert asyncio.run(begun())
+    (tmp_path / "loads").unlink()
+    assert [hopeless(), hopeless(), hopeless()] == [False, False, True]
+
+
+@pytest.mark.parametrize(("number", "hopeless"), [(errno.ENOENT, True), (errno.EACCES, True),
+                                                  (errno.ENOEXEC, True), (errno.ENOMEM, False)])
+def test_what_is_no_program_is_not_started_again(
+        monkeypatch: pytest.MonkeyPatch, number: int, hopeless: bool) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(InfrastructureError) as caught:
+        WorkerProcess(("/no/program",), {})
+    assert str(caught.value) == f"worker: cannot start /no/program: {os.strerror(number)}"
+    assert caught.value.hopeless is hopeless
 
 
 def test_what_failed_with_the_last_frame_is_raised_when_the_schedule_is_over() -> None:
@@ -312,10 +353,7 @@ def test_a_worker_whose_rig_was_killed_ends_by_itself(kind: str, tmp_path: Path)
     parent, group = _parent(tmp_path, kind)
     parent.kill()
     parent.communicate()
-    watch = Stopwatch()
-    while not _gone(group):
-        assert watch.elapsed_s < 30
-        threading.Event().wait(0.02)
+    kit.wait_until(lambda: _gone(group), "the worker is left")
 
 
 def test_200_sessions_in_one_process_leave_nothing_behind() -> None:
