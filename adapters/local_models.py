@@ -5,9 +5,10 @@ Each has a page, docs/models/NAME.md.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,20 @@ from adapters.worker import PROCESS_SETTINGS, WorkerAdapter
 from audio.errors import InputError
 
 FOLDER = Path(__file__).parent / "workers"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPath:
+    """A file or folder of the user's that a setting names, looked for by the doctor.
+
+    `holds`: what must lie below it; `marked_by`: a value without it is no path, but a name that
+    only the model knows.
+    """
+
+    what: str
+    holds: str = ""
+    marked_by: str = ""
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,8 @@ class Needs:
     """Its weights want a token (HF_TOKEN) and an agreement on the hub."""
     modules: tuple[str, ...] = ()
     """What its environment must be able to import."""
+    paths: Mapping[str, OwnPath] = field(default_factory=dict)
+    """By the name of the setting."""
 
     @property
     def python(self) -> str:
@@ -156,7 +173,8 @@ PERSONAPLEX_MODEL = LocalModel(
      Setting("top_k", "int", 250, "best tokens of audio sampled from", 1, 2048),
      Setting("top_k_text", "int", 25, "best tokens of text sampled from", 1, 32_000)),
     Needs(gpu_gb=24.0, download_gb=17.0, repositories=("nvidia/personaplex-7b-v1",),
-          python_from=(3, 10), python_below=(3, 13), gated=True, modules=("moshi", "torch")),
+          python_from=(3, 10), python_below=(3, 13), gated=True, modules=("moshi", "torch"),
+          paths={"voice": OwnPath("a .pt file with a voice", marked_by=os.path.sep)}),
     unverified=f"{_NO_WEIGHTS}: every call fits the signatures of its source (3552031), "
     "which has run once with small random ones; its steps were held against a fake made from it",
 )
@@ -179,7 +197,8 @@ def _minicpm(name: str, summary: str, repo: str, subfolder: str, known: str) -> 
          Setting("force_listen", "int", 0, "seconds at the beginning in which it may only listen",
                  0, 60)),
         Needs(gpu_gb=28.0, download_gb=None, repositories=(repo,), python_from=(3, 10),
-              python_below=(3, 12), modules=("torch", "transformers", "librosa", "stepaudio2")),
+              python_below=(3, 12), modules=("torch", "transformers", "librosa", "stepaudio2"),
+              paths={"voice": OwnPath("a recording of a voice")}),
         unverified=f"{_NO_WEIGHTS}: {known}",
     )
 
@@ -207,7 +226,9 @@ FUN_AUDIO_CHAT_MODEL = LocalModel(
              2000)),
     Needs(gpu_gb=24.0, download_gb=None, repositories=("FunAudioLLM/Fun-Audio-Chat-8B",),
           python_from=(3, 12), python_below=(3, 13), modules=(
-              "torch", "torchaudio", "transformers", "silero_vad", "hyperpyyaml", "whisper")),
+              "torch", "torchaudio", "transformers", "silero_vad", "hyperpyyaml", "whisper"),
+          paths={"code": OwnPath("a checkout of Fun-Audio-Chat", "funaudiochat/register.py",
+                                 needed=True)}),
     unverified=f"{_NO_WEIGHTS}: every call fits the signatures of its source (8ba984b), "
     "whose model has run once with small random ones; its turns were held against a fake",
 )
@@ -283,7 +304,10 @@ F_ACTOR_MODEL = LocalModel(
     Needs(gpu_gb=None, download_gb=None, repositories=(
         "maikezu/f-actor", "nvidia/nemo-nano-codec-22khz-0.6kbps-12.5fps"),
           python_from=(3, 10), python_below=(3, 11), modules=("torch", "transformers",
-                                                               "nemo.collections.tts.models")),
+                                                               "nemo.collections.tts.models"),
+          paths={"code": OwnPath("a checkout of f-actor", "training/modeling_dsu.py", needed=True),
+                 "codec": OwnPath("a .nemo file", marked_by=".nemo"),
+                 "speaker": OwnPath("a JSON file with 192 numbers", marked_by=".json")}),
     unverified="experimental, off by default: its released code has no way in for a live user, the "
     f"loop is ours and nobody has shown that the model can be met so; {_NO_WEIGHTS}: the loop was "
     "held against the released code with small random weights",

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -61,6 +61,7 @@ def examine(model: LocalModel, settings: Mapping[str, Any]) -> list[Check]:
     if asked is not None:
         checks += _packages(model, asked)
     checks += [_gpu(model, str(settings.get("device", "cuda")), asked), _weights(model, settings)]
+    checks += _own_paths(model, settings)
     if model.needs.gated:
         given = any(os.environ.get(name) for name in HUB_TOKENS)
         checks.append(Check("token", True, "ok" if given else "missing",
@@ -74,7 +75,8 @@ def _environment(model: LocalModel, python: str) -> Check:
     try:
         command = interpreter(model.name, python)
     except InputError as error:
-        return Check("environment", True, "missing", str(error), f"install uv, or make an "
+        return Check("environment", True, "missing", str(error) if python else "uv, which makes "
+                     "it, is not installed, and --set python names none", f"install uv, or make an "
                      f"environment with Python {model.needs.python} and the packages at the top of "
                      f"{model.path}, then --set python=ITS_PYTHON")
     how = ("uv makes it from the script's own list of packages" if not python
@@ -166,11 +168,15 @@ def _driver_says() -> list[str]:
 
 
 def hub_folder() -> Path:
-    """Where the hub's own library keeps what it downloads."""
-    if (hub := os.environ.get("HF_HUB_CACHE")):
-        return Path(hub)
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    return Path(home) / "hub"
+    """Where the hub's own library keeps what it downloads (huggingface_hub, `constants.py`)."""
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    except RuntimeError:  # neither HOME nor a user of that number
+        cache = ".cache"
+    home = os.environ.get("HF_HOME") or str(Path(cache) / "huggingface")
+    hub = (os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+           or str(Path(home) / "hub"))
+    return Path(os.path.expandvars(Path(hub).expanduser()))
 
 
 def _weights(model: LocalModel, settings: Mapping[str, Any]) -> Check:
@@ -189,18 +195,53 @@ def _weights(model: LocalModel, settings: Mapping[str, Any]) -> Check:
         return Check("weights", True, "broken", f"--set repo: expected OWNER/NAME of the hub, got "
                      f"{repo[:SHOWN_N]!a}", "give another --set repo")
     repositories = [settings["repo"]] if settings.get("repo") else list(model.needs.repositories)
-    missing = [r for r in repositories if not (hub / f"models--{r.replace('/', '--')}").is_dir()]
+    missing = [r for r in repositories if not _is_folder(hub / f"models--{r.replace('/', '--')}")]
     if not missing:
         return Check("weights", True, "ok", f"{', '.join(repositories)}: in {hub} (whether whole "
                      "is found out when they are loaded)")
     size = "of unknown size" if model.needs.download_gb is None else (
         f"about {model.needs.download_gb:g} GB")
-    free_gb = shutil.disk_usage(_existing(hub)).free / 1e9
+    download = (f"{', '.join(missing)}: will be downloaded on the first start, {size}, into "
+                f"{str(hub)[:SHOWN_N]}")
+    free_gb = _free_gb(hub)
+    if free_gb is None:
+        return Check("weights", True, "broken", f"{download}, which cannot be written",
+                     "set HF_HOME to a folder that can")
     enough = model.needs.download_gb is None or free_gb > model.needs.download_gb
-    return Check("weights", True, "ok" if enough else "broken",
-                 f"{', '.join(missing)}: will be downloaded on the first start, {size}, into {hub} "
-                 f"({free_gb:.0f} GB free)", None if enough else
+    return Check("weights", True, "ok" if enough else "broken", f"{download} ({free_gb:.0f} GB "
+                 "free)", None if enough else
                  "free disk space, or set HF_HOME to a folder with more")
+
+
+def _free_gb(folder: Path) -> float | None:
+    """Where a folder is or would be made; `None` where nothing can be written."""
+    try:
+        while not folder.exists():
+            folder = folder.parent
+        if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            return None
+        return shutil.disk_usage(folder).free / 1e9
+    except OSError:
+        return None
+
+
+def _own_paths(model: LocalModel, settings: Mapping[str, Any]) -> Iterator[Check]:
+    """Files and folders of the user's that settings name."""
+    for name, wanted in model.needs.paths.items():
+        given = str(settings[name])
+        if wanted.marked_by not in given or not (given or wanted.needed):
+            continue
+        good = bool(given) and _exists(Path(given) / wanted.holds)
+        yield Check(name, True, "ok" if good else "missing", given[:SHOWN_N] if good else
+                    f"--set {name}: expected {wanted.what}, got {given[:SHOWN_N] or 'nothing'}",
+                    None if good else f"read {model.page}, then --set {name}=PATH")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long is an error, too
+        return False
 
 
 def _is_folder(folder: Path) -> bool:
@@ -208,9 +249,3 @@ def _is_folder(folder: Path) -> bool:
         return folder.is_dir()
     except (OSError, ValueError):  # a name that is too long is an error, too
         return False
-
-
-def _existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder

@@ -118,6 +118,72 @@ def test_what_is_no_repository_and_no_folder_is_told_of(
     assert len(checks(called)["weights"]["detail"]) < 300
 
 
+@pytest.mark.parametrize(("name", "setting", "says"), [
+    ("fun_audio_chat", "code=", "--set code: expected a checkout of Fun-Audio-Chat, got nothing"),
+    ("f_actor", "code=DIR", "--set code: expected a checkout of f-actor, got DIR"),
+    ("f_actor", "codec=DIR/a.nemo", "--set codec: expected a .nemo file, got DIR/a.nemo"),
+    ("f_actor", "speaker=me.json", "--set speaker: expected a JSON file with 192 numbers, got "
+     "me.json"),
+    ("personaplex", "voice=DIR/a.pt", "--set voice: expected a .pt file with a voice, got DIR/"
+     "a.pt"),
+    ("venus", "voice=" + "x" * 5000, "--set voice: expected a recording of a voice, got "
+     + "x" * 200)])
+def test_a_path_of_ones_own_that_is_not_there_is_told_of(
+        call_rig: Callable[..., object], tmp_path: Path, name: str, setting: str,
+        says: str) -> None:
+    called = call_rig("worker", name, "--doctor", "--json", "--set",
+                      setting.replace("DIR", str(tmp_path)))
+    found = checks(called)[setting.partition("=")[0]]
+    assert called.code == 2
+    assert found["status"] == "missing"
+    assert found["detail"] == says.replace("DIR", str(tmp_path))
+
+
+def test_a_path_of_ones_own_that_is_there_is_well_and_a_name_is_none(
+        call_rig: Callable[..., object], tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "modeling_dsu.py").touch()
+    found = checks(call_rig("worker", "f_actor", "--doctor", "--json", "--set", f"code={tmp_path}"))
+    assert found["code"]["status"] == "ok"
+    assert not found.keys() & {"codec", "speaker"}
+    assert "voice" not in checks(call_rig("worker", "personaplex", "--doctor", "--json"))
+    assert "voice" not in checks(call_rig("worker", "minicpm_o", "--doctor", "--json"))
+
+
+@pytest.mark.parametrize(("name", "value", "where"), [
+    ("HF_HUB_CACHE", "$TOP/hub", "TOP/hub"), ("HUGGINGFACE_HUB_CACHE", "TOP/h", "TOP/h"),
+    ("XDG_CACHE_HOME", "TOP/x", "TOP/x/huggingface/hub"), ("HF_HOME", "~/y", "TOP/y/hub")])
+def test_the_download_goes_where_the_hubs_library_puts_it(
+        call_rig: Callable[..., object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+        name: str, value: str, where: str) -> None:
+    for other in ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TOP", str(tmp_path))
+    monkeypatch.setenv(name, value if "$" in value else value.replace("TOP", str(tmp_path)))
+    assert worker_doctor.hub_folder() == Path(where.replace("TOP", str(tmp_path)))
+
+
+@pytest.mark.parametrize("place", ["FILE/hub", "x" * 5000])
+def test_where_nothing_can_be_written_nothing_is_downloaded(
+        call_rig: Callable[..., object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+        place: str) -> None:
+    """Also of a model whose size nobody says."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HF_HUB_CACHE", place.replace("FILE", str(tmp_path / "file")))
+    for name in ("moshi", "minicpm_o"):
+        found = checks(call_rig("worker", name, "--doctor", "--json"))["weights"]
+        assert found["status"] == "broken"
+        assert "which cannot be written" in found["detail"]
+        assert len(found["detail"]) < 400
+
+
+def test_a_folder_that_refuses_is_not_written_to(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(worker_doctor.os, "access", lambda path, mode: False)
+    assert worker_doctor._free_gb(tmp_path / "new") is None
+
+
 def test_names_are_checked(call_rig: Callable[..., object]) -> None:
     assert "did you mean 'moshi'" in call_rig("worker", "moshy").error
     assert "expected a model" in call_rig("worker", "--doctor").error
