@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 TOOLS = Path(__file__).parent / "tools"
@@ -17,6 +20,18 @@ sys.path.insert(0, str(TOOLS))
 import rig_testkit as kit  # noqa: E402
 
 from rig import cli  # noqa: E402
+
+# Python 3.11 takes the repr of the result of every coroutine that is run (`signal.signal` of the
+# loop's own handler): of thousands of arrays that is twenty times the work of a session.
+np.set_printoptions(threshold=64)
+
+if find_spec("hypothesis"):
+    from hypothesis import HealthCheck, settings
+
+    # How long an example takes says how busy the machine is.
+    settings.register_profile("any machine", deadline=None,
+                              suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,19 @@ def call_rig(
         return Called(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`built_once("name", build)`: the folder that `build(folder)` makes, made once for all
+    processes of this run of the tests. Read only."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built-once"
+
+    def made(name: str, build: Callable[[Path], object]) -> Path:
+        return kit.made_once(shared, name, build)
+
+    return made
 
 
 @pytest.fixture(scope="session")

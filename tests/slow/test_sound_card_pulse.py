@@ -196,9 +196,9 @@ def test_a_daemon_that_dies_is_a_device_that_vanished(tiny_suite: Path, tmp_path
             env=wired.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             stdin=subprocess.DEVNULL)
         try:
-            pulse_cables.until(lambda: bool(heard(recorded)[0].any()), "the user says nothing", 30)
+            kit.wait_until(lambda: bool(heard(recorded)[0].any()), "the user says nothing")
             wired.daemon.kill()
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=kit.GUARD_S)
         finally:
             process.kill()
             process.wait()

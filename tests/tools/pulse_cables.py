@@ -13,14 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
-from rig.clock import Stopwatch, pause
+import rig_testkit as kit
 
 RATE_HZ = 48_000
 SYSTEM_CONF = Path("/usr/share/alsa/alsa.conf")
@@ -93,7 +92,7 @@ class Cables:
                 "parec", "-d", "cables.monitor", "--format=float32le", "--channels=4",
                 "--channel-map=front-left,front-right,rear-left,rear-right", f"--rate={RATE_HZ}",
                 "--raw", "--latency-msec=20", stdout=file):
-            until(lambda: path.stat().st_size > 0, "the witness hears nothing")
+            kit.wait_until(lambda: path.stat().st_size > 0, "the witness hears nothing")
             yield path
 
 
@@ -102,13 +101,6 @@ def heard(path: Path) -> tuple[np.ndarray, np.ndarray]:
     data = np.fromfile(path, dtype="<f4")
     frames = data[: len(data) // 4 * 4].reshape(-1, 4)
     return frames[:, 0].copy(), frames[:, 2].copy()
-
-
-def until(done: Callable[[], bool], what: str, limit_s: float = 15.0) -> None:
-    watch = Stopwatch()
-    while not done():
-        assert watch.elapsed_s < limit_s, what
-        pause(0.05)
 
 
 @contextmanager
@@ -138,7 +130,7 @@ def cables() -> Iterator[Cables]:
                     done = subprocess.run(["pactl", "list", "short", "sources"], env=env,
                                           capture_output=True, text=True)
                     return "rig_mic" in done.stdout
-                until(there, "the daemon does not answer")
+                kit.wait_until(there, "the daemon does not answer")
                 yield Cables(folder, env, daemon)
             finally:
                 daemon.kill()

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 import os
+import select
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -49,6 +52,7 @@ from probes.manifest import (
 )
 from probes.render import build_suite
 from rig import handover
+from rig.clock import Stopwatch
 from rig.recount import aggregates
 from rig.scores_model import CaseEntry
 
@@ -193,6 +197,50 @@ def build_talking_suite(folder: Path, wanted: Callable[[Any], bool]) -> Path:
     suite = load_suite("dsb-ifeval")
     build_suite(suite, folder, TalkEngine(), select=[c for c in expand(suite) if wanted(c)])
     return folder
+
+
+def made_once(shared: Path, name: str, build: Callable[[Path], object]) -> Path:
+    """`shared/name` as `build` makes it, by whichever process comes first; the others wait for it.
+    Where there are no file locks each process makes its own."""
+    if os.name != "posix":
+        shared = shared.with_name(f"{shared.name}-{os.getpid()}")
+    shared.mkdir(exist_ok=True)
+    folder, whole = shared / name, shared / f"{name}.whole"
+    with (shared / f"{name}.lock").open("w") as lock:
+        if os.name == "posix":
+            # The lock of a process that was killed is free.
+            fcntl: Any = importlib.import_module("fcntl")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            build(folder)
+            whole.touch()
+    return folder
+
+
+# --- waiting for what other processes do ----------------------------------------------------------
+
+GUARD_S = 900.0
+"""No test judges by this: it ends one that would hang for ever, on however busy a machine."""
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    """Wait for the event itself; `what` says what never came."""
+    watch = Stopwatch()
+    while not true():
+        assert watch.elapsed_s < GUARD_S, what
+        select.select([], [], [], 0.02)
+
+
+def least(measured: Callable[[], float], enough: float) -> float:
+    """The least of up to 20 measurements of what a busy machine makes larger and never smaller;
+    one that is below `enough` is the last."""
+    found = measured()
+    for _ in range(19):
+        if found < enough:
+            break
+        found = min(found, measured())
+    return found
 
 
 # --- reading a run folder ------------------------------------------------------------------------

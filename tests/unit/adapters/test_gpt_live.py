@@ -80,7 +80,7 @@ def test_listing_it_loads_no_network_library() -> None:
     code = ("import sys; from adapters import registry; registry.spec('gpt_live'); "
             "sys.exit(any(m.split('.')[0] == 'websockets' or m.startswith('adapters.wire') "
             "for m in sys.modules))")
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=900)
 
 
 # the wire

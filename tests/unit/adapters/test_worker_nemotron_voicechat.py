@@ -168,7 +168,7 @@ def test_without_the_pipeline_it_says_where_it_is(monkeypatch: pytest.MonkeyPatc
 def test_the_engines_are_shut_down_before_the_process_ends() -> None:
     """They are processes of their own where vLLM computes."""
     done = subprocess.run([sys.executable, str(NEMOTRON_VOICECHAT_MODEL.path)], input=encode(Bye()),
-                          capture_output=True, timeout=60, check=True)
+                          capture_output=True, timeout=900, check=True)
     (hello,) = Decoder().feed(done.stdout)
     assert isinstance(hello, Hello)
     assert (hello.frame_in_n, hello.frame_out_n) == (1280, OUT_N)

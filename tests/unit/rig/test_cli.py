@@ -170,7 +170,7 @@ def test_every_command_of_the_table_is_registered_under_its_own_name(name: str) 
 
 def _fresh(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          timeout=120, check=False, env=dict(os.environ))
+                          timeout=900, check=False, env=dict(os.environ))
 
 
 def test_help_loads_no_heavy_module() -> None:

@@ -199,7 +199,7 @@ def test_an_old_python_is_broken(
 def test_the_doctor_starts_where_numpy_is_missing(shadow: Path) -> None:
     (shadow / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\")\n")
     answer = subprocess.run([sys.executable, "-P", "-m", "rig.cli", "doctor", "--json"],
-                            capture_output=True, text=True, check=False, timeout=120)
+                            capture_output=True, text=True, check=False, timeout=900)
     assert answer.returncode == 2, answer.stderr
     checks = {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
     assert checks["numpy"]["status"] == "missing"

@@ -20,7 +20,7 @@ def _rig(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(path)}
     return subprocess.run(
         [sys.executable, "-P", "-c", "from rig.cli import script; script()", *args],
-        env=env, capture_output=True, text=True, timeout=60, check=False)
+        env=env, capture_output=True, text=True, timeout=900, check=False)
 
 
 def _distribution(folder: Path, name: str, files: dict[str, str]) -> None:

@@ -137,7 +137,7 @@ def test_where_nobody_listens_it_ends_after_the_sends_of_one_request_and_says_so
 
 def test_trouble_that_requests_share_is_told_once_in_a_row(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    barrier = threading.Barrier(8, timeout=20)
+    barrier = threading.Barrier(8, timeout=900)
 
     def throttled(_request: Received, number: int) -> Step:
         return error(429, "slow down") if number < 8 else Step(completion("good"))
@@ -151,8 +151,10 @@ def test_trouble_that_requests_share_is_told_once_in_a_row(
     assert notes[0].endswith("got 429: slow down; sent again in 2 s")
 
 
-@pytest.mark.parametrize("step", [error(400, "no such model"), error(422, "no")])
-def test_an_endpoint_that_refuses_every_request_is_not_asked_a_thousand_times(
+@pytest.mark.parametrize("step", [
+    error(400, "no such model"), error(422, "no"), Step(b"", 204), Step(b"<html>sign in</html>"),
+    Step(completion("good"), content_type="text/html")])
+def test_an_endpoint_that_answers_no_request_is_not_asked_a_thousand_times(
         tmp_path: Path, step: Step) -> None:
     with ChatServer(lambda _r, _n: step) as server:
         asking, _ = asked(server.url, tmp_path, 100, parallel=1)

@@ -21,7 +21,7 @@ from rig.live import InlineChannel, LiveChannel, LiveDetection, Speech, step
 RATE_HZ = 24_000
 MS = 1_000_000
 FRAME_NS = 20 * MS
-WAIT_S = 20.0
+WAIT_S = 900.0
 """How long a test waits for the worker; a loaded machine needs some of it."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -34,7 +33,7 @@ from adapters.websocket_opening import ConnectionRefusedByPeerError
 from audio.errors import InfrastructureError, InputError, RigError, SynthesisError
 from audio.vad import VadSettings
 from rig import pace
-from rig.clock import Stopwatch, loop_factory
+from rig.clock import loop_factory
 from rig.orchestrator import play
 from rig.record import FaultEvent
 from rig.schedule import Plan
@@ -362,16 +361,13 @@ def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int
         # One is the resource tracker, the others are workers that are still importing.
         return children.exists() and len(children.read_text().split()) >= 2
 
-    watch = Stopwatch()
-    while not reached():
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        assert watch.elapsed_s < 60
-        select.select([], [], [], 0.02)
+    kit.wait_until(lambda: reached() or process.poll() is not None, "it does not begin")
+    assert process.poll() is None, process.stderr and process.stderr.read()
     if group:
         os.killpg(process.pid, signal.SIGINT)
     else:
         process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=kit.GUARD_S)
     return process.returncode, err
 
 

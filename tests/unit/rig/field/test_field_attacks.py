@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 import soundfile
 from call_maker import dialogue
 from deadly_calls import READ, dies_over
-from rig_testkit import heed_interrupts
+from rig_testkit import GUARD_S, heed_interrupts, wait_until
 
 from audio.errors import InfrastructureError
 from rig.field import groups
@@ -253,12 +252,11 @@ def test_a_study_that_was_ended_goes_on_and_gives_the_same(samples, tmp_path, nu
         wav(tmp_path / "calls" / f"{k}.wav", samples * (1 - k / 100))
     ended = subprocess.Popen(_study(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              preexec_fn=heed_interrupts, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while len(list((tmp_path / "cache").glob("*.features"))) < 2 and time.monotonic() < deadline:
-        assert ended.poll() is None
-        time.sleep(0.02)
+    wait_until(lambda: len(list((tmp_path / "cache").glob("*.features"))) >= 2
+               or ended.poll() is not None, "no call is measured")
+    assert ended.poll() is None
     os.kill(ended.pid, number)
-    out, error = ended.communicate(timeout=60)
+    out, error = ended.communicate(timeout=GUARD_S)
     assert ended.returncode != 0
     assert out == b""
     assert b"Traceback" not in error
