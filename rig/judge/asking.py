@@ -27,7 +27,9 @@ from rig.prices import money
 PARALLEL = 8
 """Requests at a time (DSB-IFEval, table 21)."""
 MOST_GIVEN_UP = 8
-"""Ours: so many requests in a row without any answer, and the endpoint counts as out of reach."""
+"""Ours: so many requests in a row without any answer, and the endpoint is asked no more."""
+NO_CHAT = frozenset({"request_refused", "answer_envelope"})
+"""Rules of answers that are no chat completion: so many in a row, and the next is none either."""
 CHARS_PER_TOKEN = 3.0
 """Ours, low on purpose: English prose has four to five, JSON with escapes fewer."""
 
@@ -242,7 +244,7 @@ class Asker:
                 self._stopped = self._stopped or str(error)
             return Reply("not_judged", reason=f"not answered: {error}")
         except ChatAnswerError as error:
-            if error.rule == "request_refused":
+            if error.rule in NO_CHAT:
                 self._gave_up(str(error))
             else:
                 self._answered()
