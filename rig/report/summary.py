@@ -10,7 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rig.comparison_text import DIFFERENCE_COLUMNS, EFFECT_NAMES, difference_cells
-from rig.report.compared import CEILING, NO_FLOORS, Compared, Rate, System, compared
+from rig.report.compared import (
+    BOOTSTRAP,
+    CEILING,
+    NO_FLOORS,
+    WILSON_CASES,
+    WILSON_STREAMS,
+    Compared,
+    Rate,
+    System,
+    compared,
+)
 from rig.report.figures import Beside, Cell, Point, Series, Table, dots, interval, percent
 from rig.report.loading import ScoredRun
 from rig.report.page import Chart, Section, render
@@ -20,6 +30,8 @@ from verifiers.scene import CORE_ACTIONS, Action
 POOLS: Mapping[str, str] = {
     "core": f"ias_core ({', '.join(CORE_ACTIONS)}: the published headline)",
     "all": "ias_all (nine actions)"}
+LETTERS: Mapping[str, str] = {BOOTSTRAP: "", WILSON_STREAMS: " S", WILSON_CASES: " C"}
+"""What stands behind an interval in a table of many, by its method; the caption explains it."""
 RATE_COLUMNS = ("system", "n", "passed", "%", "95 %", "interval by", "unscored", "unsupported")
 
 
@@ -91,13 +103,18 @@ def _by_level(found: Compared, pool: str, title: str, levels: Sequence[str]) -> 
             ("unscored", rate.unscored), ("unsupported", rate.unsupported)) if n)
         if not rate.n:
             return f"none scored{missing}"
-        by = f", {rate.method}" if rate.interval else ""
-        return f"{percent(rate.rate)} {interval(rate.interval)}{by}, n={rate.n}{missing}"
+        by = LETTERS[rate.method] if rate.interval else ""
+        return f"{percent(rate.rate)} {interval(rate.interval)}{by} n={rate.n}{missing}"
 
     rows = [[f"{system.name}{' (floor)' if system.floor else ''}",
              *(cell(system.rates[pool].get(level)) for level in levels)]
             for system in found.systems]
-    return Table(f"{title}: percent passed, 95 % interval and its method", ["system", *levels],
+    used = [rate.method for system in found.systems for level in levels
+            if (rate := system.rates[pool].get(level)) is not None and rate.interval]
+    methods = "; ".join(f"{LETTERS[m].strip()}: {m}" if LETTERS[m] else m for m in LETTERS
+                        if m in used)
+    return Table(f"{title}: percent passed and 95 % interval"
+                 f"{f' ({methods})' if methods else ''}", ["system", *levels],
                  rows, frozenset(range(1, 1 + len(levels))))
 
 

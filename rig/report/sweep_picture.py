@@ -164,10 +164,10 @@ def _actions(tables: Mapping[str, MeasurementTable], verdicts: Mapping[str, Verd
     shown = [a for a in AXIS_OF_ACTION if any(c.action is a for c in found)]
     names = list(verdicts)
     traces: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {"shapes": [], "annotations": [], "legend": {**LEGEND, "y": 1.08},
-                              "margin": {"l": 40, "r": 12, "t": 24, "b": 44}}
+    layout: dict[str, Any] = {"shapes": [], "annotations": [], "legend": LEGEND,
+                              "margin": {"l": 40, "r": 12, "t": 8, "b": 4}}
     rows_n = -(-len(shown) // _COLUMNS)
-    layout["height"] = 230 * rows_n + 60 + legend_px(len(names))
+    layout["height"] = 230 * rows_n + 12 + legend_px(len(names))
     for place, action in enumerate(shown):
         x, y = _panel(place, rows_n)
         suffix = "" if place == 0 else str(place + 1)
@@ -184,8 +184,9 @@ def _actions(tables: Mapping[str, MeasurementTable], verdicts: Mapping[str, Verd
             "x1": default, "y0": 0, "y1": 1, "line": {"dash": "dot", "width": 2,
                                                       "color": "#8c959f"}})
         layout["annotations"].append({
-            "text": str(action), "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0,
-            "y": 1, "xanchor": "left", "yanchor": "bottom", "showarrow": False})
+            "text": f"{action}, % passed", "xref": f"x{suffix} domain",
+            "yref": f"y{suffix} domain", "x": 0, "y": 1, "xanchor": "left",
+            "yanchor": "bottom", "showarrow": False})
         for curve in (c for c in found if c.action is action):
             index = names.index(curve.system)
             traces.append({

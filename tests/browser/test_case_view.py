@@ -195,7 +195,7 @@ def test_the_window_is_drawn_where_it_is(view: Any) -> None:
     inside, before, behind = view.evaluate("""shares => {
         const canvas = document.querySelector("canvas.timeline");
         const row = canvas.getContext("2d")
-            .getImageData(0, canvas.height - 42, canvas.width, 1).data;
+            .getImageData(0, canvas.height - 52, canvas.width, 1).data;  // between two lanes
         return shares.map(share => {
             const x = 4 * Math.round(share * canvas.width);
             return Array.from(row.slice(x, x + 3));
@@ -299,3 +299,29 @@ def test_everything_is_reached_by_the_tab_key(view: Any) -> None:
         view.keyboard.press("Tab")
     assert {"case-run", "case-choice", "case-next-failing", "case-play", "case-play-window",
             "case-zoom-in", "CANVAS"} <= reached
+
+
+def test_what_the_user_said_can_be_read_whole(view: Any) -> None:
+    """The timeline has no room for every word."""
+    view.evaluate("rigOpenCase('0/R1-C1-1-L2/1')")
+    view.wait_for_selector("#case-head h3:has-text('R1-C1-1-L2')")
+    said = view.evaluate("rigPart('case-' + rigData('cases').key.indexOf('0/R1-C1-1-L2/1'))"
+                         ".then(part => part.user_words.words.map(w => w[0]))")
+    assert len(said) > 1
+    assert "what the user said" + " ".join(said) in view.text_content("#case-details")
+
+
+def test_a_moment_on_its_plan_is_late_by_nothing(view: Any) -> None:
+    """The difference of two floats may lie just below 0."""
+    keys = view.evaluate("""async () => {
+        const keys = rigData("cases").key;
+        const parts = await Promise.all(keys.map((_, i) => rigPart("case-" + i)));
+        return keys.filter((_, i) => (parts[i].schedule || []).some(
+            ([, , , was, after]) => after !== null && was - after < 0 && was - after > -0.0005));
+    }""")
+    assert keys
+    view.evaluate("key => rigOpenCase(key)", keys[0])
+    view.wait_for_selector(f"#case-head h3:has-text('{keys[0].split('/')[1]}')")
+    text = view.inner_text("#case-details")
+    assert "0.000" in text
+    assert "-0.000" not in text

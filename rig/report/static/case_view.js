@@ -209,53 +209,62 @@
     at("note").textContent = parts.join(" · ");
   };
 
-  const table = (caption, heads, rows) => rows.length === 0 ? null
-    : rigElement("div", { class: "scroll", tabindex: 0 }, rigElement("table", {},
+  /* `words`: the last column is text, and may be long. */
+  const table = (caption, heads, rows, words) => rows.length === 0 ? null
+    : rigElement("div", { class: words ? "scroll words-last" : "scroll", tabindex: 0 }, rigElement("table", {},
       rigElement("caption", {}, caption),
       rigElement("tr", {}, ...heads.map((text) => rigElement("th", { scope: "col" }, text))),
       ...rows.map((row) => rigElement("tr", {}, ...row.map((value) => rigElement("td", {}, value))))));
 
+  const milli = (value) => value.toFixed(3).replace(/^-(0\.000)$/, "$1");
+
+  /* What decided and what was planned on the left, all that was measured on the right; below, texts. */
   const details = () => {
     const found = verdict();
+    const left = [];
+    const right = [];
     const out = [];
     const how = found.deciding;
     if (how && how.margin !== null) {
       const least = how.at_least ? "at least " : "";
-      out.push(table("decided by", ["quantity", "value", "bound", "margin"], [[how.quantity,
+      left.push(table("decided by", ["quantity", "value", "bound", "margin"], [[how.quantity,
         least + amount(how.value, how.unit),
         `${how.bound_name} ${amount(how.bound, how.unit)}`, amount(how.margin, how.unit)]]));
     } else if (found.value !== null || found.limit !== null) {
-      out.push(table("decided by", ["value", "limit"],
+      left.push(table("decided by", ["value", "limit"],
         [[amount(found.value, found.unit), amount(found.limit, found.unit)]]));
     }
     const others = Object.entries(shown.verdict).filter(([name]) => name !== policy())
       .map(([name, one]) => ["playout " + name, one.outcome, one.reason]);
     for (const [name, outcome, reason] of shown.alternates) others.push([name, outcome, reason]);
-    out.push(table("other readings of this case", ["reading", "outcome", "why"], others));
+    left.push(table("other readings of this case", ["reading", "outcome", "why"], others, true));
     const fromWindow = new Set(["genuine_onset_s", "first_offset_s", "first_offset_at_least_s"]);
     const measuredRows = (inside) => found.measured.filter(([name]) => fromWindow.has(name) === inside)
       .map(([name, value]) => [name, number(value)]);
-    out.push(table("measured", ["what", "value"], measuredRows(false)));
-    out.push(table("measured, from the window's start", ["what", "s"], measuredRows(true)));
-    out.push(table("schedule, s from the session's begin", ["moment", "planned", "was", "later than the plan",
+    right.push(table("measured", ["what", "value"], measuredRows(false)));
+    right.push(table("measured, from the window's start", ["what", "s"], measuredRows(true)));
+    left.push(table("schedule, s from the session's begin", ["moment", "planned", "was", "later than the plan",
       "the plan"], (shown.schedule || []).map(([name, plan, how, was, after]) => [name,
-      plan === null ? "–" : plan.toFixed(3), was.toFixed(3), after === null ? "–" : (was - after).toFixed(3),
-      how])));
+      plan === null ? "–" : milli(plan), milli(was), after === null ? "–" : milli(was - after), how]), true));
     if (shown.timing) {
       const t = shown.timing;
-      out.push(table(`${t.clock} time`, ["frames sent late, ms", "p99", "most", "most near the window"],
-        [["", amount(t.late_p99_ms), amount(t.late_max_ms), amount(t.late_max_near_window_ms)]]));
+      left.push(table(`${t.clock} time: how late frames were sent, ms`, ["p99", "most", "most near the window"],
+        [[amount(t.late_p99_ms), amount(t.late_max_ms), amount(t.late_max_near_window_ms)]]));
     }
     if (shown.flags.length) out.push(rigElement("p", {}, "flags: " + shown.flags.join(", ")));
     if (shown.conditions) out.push(rigElement("p", {}, "line conditions: " + shown.conditions.join(", ")));
     const text = (title, content) => content ? rigElement("details", {},
       rigElement("summary", {}, title), rigElement("p", { class: "text" }, content)) : null;
+    const spoken = shown.user_words;
+    out.push(text("what the user said", spoken ? spoken.words.map(([word]) => word).join(" ")
+      + (spoken.left_out ? ` … and ${spoken.left_out} words more` : "") : ""));
     const cut = shown.text_left_out ? ` … and ${shown.text_left_out} characters more` : "";
     out.push(text("what the model said: all text that came, heard or not",
       shown.text ? shown.text + cut : ""));
     out.push(text("what was to be read back", shown.target));
     out.push(text("prompt", shown.prompt));
-    at("details").replaceChildren(...out.filter((one) => one !== null));
+    const column = (side, some) => rigElement("div", { class: side }, ...some);
+    at("details").replaceChildren(column("left", left), column("right", right), ...out.filter((one) => one !== null));
   };
 
   for (const button of root.querySelectorAll("[data-side]")) {

@@ -22,6 +22,7 @@ window.RigTimeline = (() => {
   const HEIGHTS = { wave: 76, words: 20, curve: 44, steps: 44, events: 34 };
   const RULER = 22;
   const GAP = 6;
+  const MARK = 16;  // below the lanes, for the names of marks
   const FONT = "12px system-ui, sans-serif";
   const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600];
   const LEAST_VIEW_S = 0.05;
@@ -82,6 +83,7 @@ window.RigTimeline = (() => {
       this._at = 0;
       let height = RULER;
       for (const lane of spec.lanes) height += HEIGHTS[lane.kind] + GAP;
+      if (spec.marks.length) height += MARK - GAP;
       this.canvas.style.height = height + "px";
       this.canvas.setAttribute("aria-valuemax", spec.duration_s.toFixed(3));
       this.fit();
@@ -428,12 +430,14 @@ window.RigTimeline = (() => {
 
     _events({ g, colour, x, width }, lane, top, height) {
       const free = [-Infinity, -Infinity];
-      for (const [s, kind, text] of lane.events) {
-        const at = x(s);
-        if (at < -1 || at > width) continue;
+      const seen = lane.events.filter(([s]) => x(s) >= -1 && x(s) <= width);
+      for (const [s, kind] of seen) {
         g.fillStyle = kind === "fault" ? colour.fail : kind === "user" ? colour.user
           : kind === "model" ? colour.model : colour.event;
-        g.fillRect(at, top, 1.5, height);
+        g.fillRect(x(s), top, 1.5, height);
+      }
+      for (const [s, , text] of seen) {
+        const at = x(s);
         const rowAt = (place) => (place >= free[0] ? 0 : place >= free[1] ? 1 : -1);
         /* At the right edge a name stands before its stroke, or is cut with "…". */
         const whole = fitted(g, text, 360);
@@ -446,16 +450,25 @@ window.RigTimeline = (() => {
         }
         const row = rowAt(left - 3);
         if (row < 0) continue;
-        g.fillStyle = colour.ink;
-        g.fillText(shown, left, top + 12 + 16 * row);
+        this._plate(g, colour, shown, left, top + 12 + 16 * row);
         free[row] = left + g.measureText(shown).width + 7;
       }
     }
 
+    /* A text that strokes of others do not run through. */
+    _plate(g, colour, text, left, base) {
+      g.globalAlpha = 0.85;
+      g.fillStyle = colour.paper;
+      g.fillRect(left - 1, base - 11, g.measureText(text).width + 3, 14);
+      g.globalAlpha = 1;
+      g.fillStyle = colour.ink;
+      g.fillText(text, left, base);
+    }
+
     _marks({ g, colour, x, width, height }) {
-      for (const [s, name] of this._spec.marks) {
-        const at = x(s);
-        if (at < 0 || at > width) continue;
+      const marks = this._spec.marks.map(([s, name]) => [x(s), name])
+        .filter(([at]) => at >= 0 && at <= width).sort((a, b) => a[0] - b[0]);
+      marks.forEach(([at, name], i) => {
         g.strokeStyle = colour.ink;
         g.setLineDash([2, 2]);
         g.beginPath();
@@ -463,15 +476,12 @@ window.RigTimeline = (() => {
         g.lineTo(at, height);
         g.stroke();
         g.setLineDash([]);
+        /* Behind its stroke; before it where the next one or the edge is too near. */
         const wide = g.measureText(name).width;
-        const left = at + wide + 5 > width ? at - wide - 6 : at;
-        g.globalAlpha = 0.85;
-        g.fillStyle = colour.paper;
-        g.fillRect(left + 1, height - 15, wide + 4, 14);
-        g.globalAlpha = 1;
-        g.fillStyle = colour.ink;
-        g.fillText(name, left + 3, height - 4);
-      }
+        const room = (i + 1 < marks.length ? marks[i + 1][0] : width) - at;
+        const left = wide + 8 > room && at - wide - 4 >= 0 ? at - wide - 4 : at + 3;
+        this._plate(g, colour, name, left, height - 4);
+      });
     }
   }
 

@@ -13,7 +13,15 @@ import pytest
 import rig_testkit as kit
 
 from rig.report import summary
-from rig.report.compared import BOOTSTRAP, Compared, Rate, System, compared
+from rig.report.compared import (
+    BOOTSTRAP,
+    WILSON_CASES,
+    WILSON_STREAMS,
+    Compared,
+    Rate,
+    System,
+    compared,
+)
 from rig.report.loading import load_scored
 from rig.report.page import Chart, Section
 from rig.store import RunFolder
@@ -70,12 +78,30 @@ def test_floors_are_a_band_and_the_oracle_the_ceiling(monkeypatch: pytest.Monkey
     assert [row[:4] for row in chart.rows] == [
         ["L1", "mine", 10, 7], ["L1", "silent (floor)", 10, 4], ["L1", "echo (floor)", 10, 1],
         ["L1", "oracle (floor)", 10, 10], ["L1", "inverse (floor)", 10, 0]]
-    assert "70.0 [10, 90], bootstrap over streams, n=10, 2 unscored" in found.html
+    assert "70.0 [10, 90] n=10, 2 unscored" in found.html
     assert "a problem" in found.html
     # what is not scored is neither 0 nor left out
     actions = _chart(found, "action")
     assert _traces(actions)["mine"]["x"] == [None, 70.0]
     assert ["LISTEN", "mine", 0, 0, "–", "–", None, 3, 0] in actions.rows
+
+
+def test_a_table_of_many_names_the_method_of_each_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A letter where it is not the bootstrap, explained by the caption; a method that stands
+    nowhere is not explained."""
+    def rated(method: str) -> System:
+        return _system(method, "", 7)
+
+    systems = [replace(one, rates={**one.rates, "core": {"L1": replace(
+        one.rates["core"]["L1"], method=one.name)}}) for one in (
+            rated(BOOTSTRAP), rated(WILSON_STREAMS), rated(WILSON_CASES))]
+    monkeypatch.setattr(summary, "compared", lambda _: Compared(tuple(systems), (), ()))
+    html = summary.section([]).html
+    assert ("percent passed and 95 % interval (bootstrap over streams; S: Wilson over streams; "
+            "C: Wilson over cases)") in html
+    for letter in ("", " S", " C"):
+        assert f">70.0 [10, 90]{letter} n=10, 2 unscored<" in html
+    assert "(nine actions): percent passed and 95 % interval (bootstrap over streams)<" in html
 
 
 def test_an_interval_that_no_bootstrap_gives_is_wilsons(oracle_run: Path) -> None:
