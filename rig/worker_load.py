@@ -54,7 +54,8 @@ def _told(detail: str) -> _Told | None:
 
 
 def worker_load(record: SessionRecord) -> WorkerLoad | None:
-    """From the worker's own account; `None` for a system that gives none."""
+    """From the worker's own account; `None` for a system that gives none, or that says of every
+    frame that it took no time: it does not measure, and would look infinitely fast."""
     compute_us: list[int] = []
     waiting = 0
     frame_ms = 0.0
@@ -65,7 +66,7 @@ def worker_load(record: SessionRecord) -> WorkerLoad | None:
                 compute_us += told.compute_us
                 waiting = max([waiting, *told.waiting])
                 frame_ms = told.frame_ms
-    if not compute_us:
+    if not any(compute_us):
         return None
     ms = np.array(compute_us) / 1e3
     p50, p95 = np.percentile(ms, [50, 100 * (1 - SLOW_SHARE)])
