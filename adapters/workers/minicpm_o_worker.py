@@ -30,7 +30,7 @@ from worker_kit.serve import HopelessError, Model, serve
 from worker_kit.speech_models import seed_all
 from worker_kit.weights import content_sha256, weights_facts
 
-REVISION = "minicpm_o_worker.2"
+REVISION = "minicpm_o_worker.3"
 INPUT_HZ, OUTPUT_HZ = 16_000, 24_000
 FRAME_IN_N, FRAME_OUT_N = INPUT_HZ, OUTPUT_HZ  # one second
 FIRST_PAD_N = INPUT_HZ * 35 // 1000
@@ -65,6 +65,9 @@ class MiniCpm(Model):
         seed_all(seed, sys.modules.get("torch"))
         self._first = True
         self._queue = np.zeros(0, np.float32)
+        # `prepare` forgets all but what its audio encoder has heard: without this the first seconds
+        # of a case would be encoded behind the end of the case before.
+        self._duplex.model.reset_session(reset_token2wav_cache=True)
         prompt = f"{self._args.prefix} {system_prompt}".strip()
         self._duplex.prepare(prefix_system_prompt=prompt, ref_audio=reference_voice(self._voice),
                              prompt_wav_path=self._voice)

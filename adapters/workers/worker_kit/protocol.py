@@ -141,9 +141,9 @@ _BYTES = {kind: byte for byte, kind in _KINDS.items()}
 
 
 def encode(message: Message) -> bytes:
-    """One message as bytes. Raises `ProtocolError` for one that is too long or out of range, and
-    for text that is no `str`, and for samples that are no array of floats of one dimension: a list, integers (PCM16 is none of
-    full scale 1.0), a channel beside the time."""
+    """One message as bytes. Raises `ProtocolError` for one that is too long or out of range, for
+    text that is no `str`, and for samples that are no array of floats of one dimension: a list,
+    integers (PCM16 is none of full scale 1.0), a channel beside the time."""
     match message:
         case Frame(index, samples):
             payload = _FRAME.pack(_checked_u32(index, "index")) + _f32(samples)

@@ -24,6 +24,18 @@ FIRST_N = 16_560 // HOP_N * HOP_N  # 16,480
 SECOND = np.linspace(-1, 1, 16_000, dtype=np.float32)
 
 
+class Encoder:
+    """The model below: its audio encoder keeps what it has heard (`audio_past_key_values`) until
+    `reset_session`; `prepare` of the duplex does not call that."""
+
+    def __init__(self) -> None:
+        self.past: list[np.ndarray] = []
+
+    def reset_session(self, reset_token2wav_cache: bool = True) -> None:
+        assert reset_token2wav_cache
+        self.past = []
+
+
 class Duplex:
     """Hears as its source does, says what it is told to, and keeps what it was asked."""
 
@@ -34,6 +46,11 @@ class Duplex:
         self.prepared: list[dict[str, Any]] = []
         self.asked: list[dict[str, Any]] = []
         self.refuses = ""
+        self.encoder = Encoder()
+        self.model = signature_table.Strict(
+            self.encoder, {"reset_session": "minicpm_o:MiniCPMO.reset_session"})
+        self.encoded_behind: list[int] = []
+        """Chunks that the encoder still had, for each one taken in."""
 
     def prepare(self, **facts: Any) -> str:
         self.prepared.append(facts)
@@ -53,6 +70,8 @@ class Duplex:
         if self.refuses or len(self.buffer) < need_n:
             return keys("streaming_prefill", success=False, reason=self.refuses)
         self.heard.append(self.buffer[:need_n])
+        self.encoded_behind.append(len(self.encoder.past))
+        self.encoder.past.append(self.heard[-1])
         self.buffer = self.buffer[need_n:]
         self.chunks += 1
         return keys("streaming_prefill", success=True, reason="")
@@ -148,6 +167,17 @@ def test_a_short_beginning_is_at_the_end_of_its_second(made: Any) -> None:
     first, second = model.step(SECOND)[0], model.step(SECOND)[0]
     assert (np.flatnonzero(first)[0], np.count_nonzero(first)) == (18_000, 6_000)
     assert (second == 0.25).all()
+
+
+def test_a_case_is_not_encoded_behind_the_one_before(made: Any) -> None:
+    """The encoder's own past goes on within a case, and ends with it."""
+    model, duplex = made(*(listens() for _ in range(5)))
+    for _ in range(3):
+        model.step(SECOND)
+    model.reset("", 1)
+    for _ in range(2):
+        model.step(SECOND)
+    assert duplex.encoded_behind == [0, 1, 2, 0, 1]
 
 
 def test_reset_forgets_what_was_still_to_be_said(made: Any) -> None:
