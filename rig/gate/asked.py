@@ -86,7 +86,8 @@ def _parsed(bound: Bound, text: str) -> Gate:
         raise InputError.expected("NAME=NUMBER, as ias_core.L2=0.35", got=repr(text), where=option)
     where = f"{option} {path}"
     try:
-        limit = float(value)
+        # Python also reads 1_5 as 15, and digits of other scripts; here that is more likely a slip.
+        limit = float(value if value.isascii() and "_" not in value else "no number")
     except ValueError as error:
         raise InputError(f"{where}: expected a number, got {value[:40]!r}"
                          f"{_of_percent(value)}") from error

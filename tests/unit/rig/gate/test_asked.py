@@ -41,6 +41,8 @@ def test_what_is_set_is_read() -> None:
     ({"least": ("=1",)}, "--min: expected NAME=NUMBER"),
     ({"least": ("ias_core.L2=abc",)}, "--min ias_core.L2: expected a number, got 'abc'"),
     ({"least": ("ias_core.L2=",)}, "--min ias_core.L2: expected a number, got ''"),
+    ({"most": ("latency.reply.p90_ms=1_5",)}, "expected a number, got '1_5'"),
+    ({"least": ("ias_core.L2=\u0660.\u0665",)}, "expected a number, got '\u0660.\u0665'"),
     ({"least": ("ias_core.L2=35%",)}, "got '35%'; did you mean 0.35?"),
     ({"least": ("ias_core.L2=nan",)}, "expected a finite number, got 'nan'"),
     ({"most": ("unscored=inf",)}, "expected a finite number, got 'inf'"),
