@@ -26,12 +26,11 @@ from verifiers.thresholds import DEFAULTS
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltSuite:
+def built(built_once: Any) -> BuiltSuite:
     """Roles on the same audio, levels on the same audio, a barge-in, and backchannels."""
-    return load_built(kit.build_talking_suite(
-        tmp_path_factory.mktemp("floors") / "suite",
-        lambda c: (c.instance == 1 and c.level in ("L1", "L2", "L3")
-                   and f"{c.role}-{c.probe}" in ("R1-C1", "R2-C1", "R1-C3", "R1-C4"))))
+    return load_built(built_once("floor_sessions", lambda folder: kit.build_talking_suite(
+        folder, lambda c: (c.instance == 1 and c.level in ("L1", "L2", "L3")
+                           and f"{c.role}-{c.probe}" in ("R1-C1", "R2-C1", "R1-C3", "R1-C4")))))
 
 
 def test_all_agents_of_known_behaviour_are_there() -> None:

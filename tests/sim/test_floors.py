@@ -77,11 +77,10 @@ FLAGS: Mapping[str, Mapping[str, set[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cells(built_once: Callable[..., Path]) -> Path:
     """All 48 cells on L2 and the six of L4b, one instance each."""
-    return kit.build_talking_suite(
-        tmp_path_factory.mktemp("cells") / "suite",
-        lambda c: c.instance == 1 and c.level in ("L2", "L4b"))
+    return built_once("cells", lambda folder: kit.build_talking_suite(
+        folder, lambda c: c.instance == 1 and c.level in ("L2", "L4b")))
 
 
 def play(agent: str, suite: Path, run: Path, call_rig: Callable[..., Any]) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def check(agent: str, suite: Path, found: dict[str, Any]) -> int:
 
 
 @pytest.fixture(scope="module")
-def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kinds(built_once: Callable[..., Path]) -> Path:
     """Of those cells one for each action of each probe structure."""
     seen: set[tuple[str, str, str]] = set()
 
@@ -119,7 +118,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seen.add(key)
         return True
 
-    return kit.build_talking_suite(tmp_path_factory.mktemp("kinds") / "suite", wanted)
+    return built_once("kinds", lambda folder: kit.build_talking_suite(folder, wanted))
 
 
 @pytest.mark.parametrize("agent", ["oracle", "inverse"])
