@@ -192,14 +192,13 @@ def test_the_record_and_the_recording_agree_on_odd_agents(suite, tmp_path, call_
 
 
 @pytest.fixture(scope="module")
-def spoken_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spoken_suite(built_once: Callable[..., Path]) -> Path:
     """The nine cells of `rig demo` at L2, in real words with their pauses."""
-    folder = tmp_path_factory.mktemp("suite") / "spoken"
     suite = load_suite("dsb-ifeval")
-    build_suite(suite, folder, EngineRenderer(DEFAULT_ENGINE), select=[
-        case for case in expand(suite) if case.level == "L2" and case.instance == 1
-        and f"{case.role}-{case.probe}" in CELLS])
-    return folder
+    return built_once("spoken", lambda folder: build_suite(
+        suite, folder, EngineRenderer(DEFAULT_ENGINE), select=[
+            case for case in expand(suite) if case.level == "L2" and case.instance == 1
+            and f"{case.role}-{case.probe}" in CELLS]))
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import select
 import signal
 import sys
 import tempfile
@@ -35,7 +34,6 @@ import rig_testkit as kit
 from adapters.base import AudioReceived, ResponseDone, ResponseStarted, TextDelta
 from audio.errors import RigError
 from probes.render import load_built
-from rig.clock import Stopwatch
 from rig.runner import RunRequest, run
 from rig.schedule import Bounds
 from rig.store import RunFolder
@@ -175,13 +173,10 @@ def forked(body: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def wait_for_workers(marks: Path, patience_s: float = 20.0) -> int:
-    """Wait until the workers of a killed process have ended; how many have not."""
+def wait_for_workers(marks: Path) -> None:
+    """Wait until the workers of a killed process have ended."""
     pids = [int(p.name.removeprefix("pid-")) for p in marks.glob("pid-*")]
-    watch = Stopwatch()
-    while (alive := sum(map(_alive, pids))) and watch.elapsed_s < patience_s:
-        select.select([], [], [], 0.02)
-    return alive
+    kit.wait_until(lambda: not any(map(_alive, pids)), "workers are left")
 
 
 def _alive(pid: int) -> bool:
@@ -215,10 +210,10 @@ def kill_once(spec: dict[str, Any], step: int, phase: str) -> dict[str, Any]:
                                                 "phase": phase})
     first = forked(killed)
     os.environ.pop(PLAN_VARIABLE, None)
-    orphans = wait_for_workers(marks)
+    wait_for_workers(marks)
     ledger = folder / "attempts.jsonl"
     left = ledger.read_bytes().decode() if ledger.exists() else ""
-    return {"folder": str(folder), "killed": first, "ledger": left, "orphans": orphans,
+    return {"folder": str(folder), "killed": first, "ledger": left,
             "resumed": forked(resumed)}
 
 

@@ -6,11 +6,13 @@
 
 A mutant is one changed node of one module: a comparison operator (every other one of its group),
 `and`/`or`, `not` removed, an integer in a comparison off by one, an arithmetic or set operator or
-`min`/`max` swapped for its counterpart. The tests are collected once; for each mutant a forked
-process gets the changed function's code and runs them, those named after the module first and the
-quick ones before the slow, until one fails. A change outside any function needs the module imported
-anew, so there the fork collects the tests itself. Mutants that no test can tell apart are listed in
-`EQUIVALENT` with the reason. Exit 1 when others survive.
+`min`/`max` swapped for its counterpart. The tests are collected once, and run once unchanged, which
+tells for each of them which functions it reaches. For each mutant a forked process gets the changed
+function's code and runs the tests that reach it, those named after the module first and the quick
+ones before the slow, until one fails: no other test can see the change. A change outside any
+function needs the module imported anew, so there the fork collects the tests itself and runs all.
+Mutants that no test can tell apart are listed in `EQUIVALENT` with the reason. Exit 1 when others
+survive.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import gc
 import importlib
 import importlib.abc
 import importlib.util
@@ -27,18 +30,21 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[2]
-LEAST_CPU_S, TIMES_UNCHANGED = 5, 5
-"""Some mutants never end by themselves. A fork may use this multiple of the unchanged run's
-processor time, which a busy machine does not stretch."""
+LEAST_CPU_S, TIMES_UNCHANGED = 3, 10
+"""Some mutants never end by themselves. A test may use this multiple of its unchanged processor
+time, which a busy machine hardly stretches."""
 TESTS = {
     "verifiers": ("tests/unit/verifiers", "tests/golden/test_timelines.py"),
     "sweeps": ("tests/unit/sweeps",),
@@ -105,7 +111,7 @@ ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.Fl
               ast.LShift: ast.RShift}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """One changed module. `key` names it without its line number.
 
@@ -119,11 +125,22 @@ class Mutant:
     kind: str
     before: str
     after: str
-    source: str
+    tree: ast.Module
+    node: ast.AST
+    changed: ast.AST
 
     @property
     def key(self) -> str:
         return f"{self.module}: {self.before} -> {self.after}"
+
+    @cached_property
+    def source(self) -> str:
+        """The whole module, changed."""
+        replace_node(self.tree, self.node, self.changed)
+        try:
+            return ast.unparse(ast.fix_missing_locations(self.tree))
+        finally:
+            replace_node(self.tree, self.changed, self.node)
 
 
 def mutants(package: str) -> list[Mutant]:
@@ -132,17 +149,13 @@ def mutants(package: str) -> list[Mutant]:
     for path in sorted((ROOT / package).rglob("*.py")):
         tree = ast.parse(path.read_text())
         owners = owner_of(tree)
-        for index, node in enumerate(ast.walk(tree)):
+        for node in ast.walk(tree):
             for kind, changed in changes(node):
-                whole = copy.deepcopy(tree)
-                target = list(ast.walk(whole))[index]
-                replace_node(whole, target, changed)
                 found.append(Mutant(
                     ".".join(path.relative_to(ROOT).with_suffix("").parts),
                     owners.get(id(node), ""),
                     getattr(node, "lineno", 0), kind,
-                    ast.unparse(node), ast.unparse(changed),
-                    ast.unparse(ast.fix_missing_locations(whole))))
+                    ast.unparse(node), ast.unparse(changed), tree, node, changed))
     return sorted(found, key=lambda m: (m.module, m.line, m.before, m.after))
 
 
@@ -270,6 +283,66 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.mutant.source, self.mutant.module, "exec"), module.__dict__)
 
 
+@dataclass(frozen=True)
+class Unchanged:
+    """What a test does to the unchanged code."""
+
+    cpu_s: float
+    reaches: frozenset[str]
+    """Functions of the package, `module:Class.method`; of nested ones the outermost."""
+
+
+class Reached:
+    """Which functions of a package are called, by tests and by the fixtures that tests share."""
+
+    def __init__(self, package: str) -> None:
+        self._folder = f"{ROOT / package}{os.sep}"
+        self._caches = [value for name, module in sys.modules.items()
+                        if name.split(".")[0] == package for value in vars(module).values()
+                        if hasattr(value, "cache_clear")]
+        self._names: dict[CodeType, str | None] = {}
+        self._now: set[CodeType] = set()
+        self.by_fixture: dict[str, set[str]] = {}
+
+    def __enter__(self) -> Reached:
+        threading.setprofile(self._event)
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _event(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            self._now.add(frame.f_code)
+
+    def start(self) -> None:
+        """Forget; also results that the package keeps, which would hide who needs them."""
+        for cached in self._caches:
+            cached.cache_clear()
+        self._now = set()
+
+    def since_start(self) -> set[str]:
+        return {name for code in self._now.copy() if (name := self._name(code))}
+
+    def _name(self, code: CodeType) -> str | None:
+        if code not in self._names:
+            inside = code.co_filename.startswith(self._folder)
+            module = ".".join(Path(code.co_filename).relative_to(ROOT).with_suffix("").parts
+                              ) if inside else ""
+            self._names[code] = f"{module}:{code.co_qualname.split('.<locals>')[0]}" if (
+                inside) else None
+        return self._names[code]
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        before, self._now = self._now, set()
+        yield
+        self.by_fixture.setdefault(fixturedef.argname, set()).update(self.since_start())
+        self._now |= before
+
+
 class Loop:
     """Takes the place of pytest's own loop over the collected tests."""
 
@@ -277,31 +350,52 @@ class Loop:
         self.package, self.todo, self.jobs = package, todo, jobs
         self.results: dict[Mutant | None, str] = {}
         self.limit_s = 600.0
-        self.took_s: dict[str, float] = {}
+        self.unchanged: dict[str, Unchanged] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         # the unchanged code must pass, or nothing below means anything
         with tempfile.TemporaryDirectory() as folder:
-            told = Path(folder) / "seconds.json"
-            unchanged = in_forks([None], lambda _: run_items(session.items, told), 1, self.limit_s)
-            self.results.update(unchanged)
+            told = Path(folder) / "unchanged.json"
+            self.results.update(in_forks([None], lambda _: self._run_unchanged(session, told), 1))
             if told.exists():
-                self.took_s = json.loads(told.read_text())
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.limit_s = max(LEAST_CPU_S, TIMES_UNCHANGED * (used.ru_utime + used.ru_stime))
+                self.unchanged = {test: Unchanged(cpu_s, frozenset(reaches)) for test, (
+                    cpu_s, reaches) in json.loads(told.read_text()).items()}
+        self.limit_s = limit_s(sum(one.cpu_s for one in self.unchanged.values()))
         if session.items and self.results[None] == "survived":
-            self.results.update(in_forks(self.todo, lambda m: self._child(session, m), self.jobs,
-                                         self.limit_s))
+            gc.freeze()
+            self.results.update(in_forks(self.todo, lambda m: self._child(session, m), self.jobs))
         return True
+
+    def _run_unchanged(self, session: pytest.Session, told: Path) -> int:
+        """As `run_items`, and writes what each test does."""
+        limit_cpu(self.limit_s)
+        reached = Reached(self.package)
+        session.config.pluginmanager.register(reached)
+        found: dict[str, tuple[float, set[str]]] = {}
+        with reached:
+            for item in session.items:
+                reached.start()
+                before_s = cpu_s()
+                if not passes(item):
+                    return 1
+                found[item.nodeid] = cpu_s() - before_s, reached.since_start()
+        told.write_text(json.dumps({
+            item.nodeid: (found[item.nodeid][0], sorted(found[item.nodeid][1].union(*(
+                reached.by_fixture.get(name, ()) for name in item.fixturenames))))
+            for item in session.items}))
+        return 0
 
     def _child(self, session: pytest.Session, mutant: Mutant) -> int:
         stem = mutant.module.rpartition(".")[2]
         first = [f"test_{stem}", *FIRST.get(stem, ())]
         if mutant.function:
             patch(mutant)
-            return run_items(sorted(session.items, key=lambda i: (
-                i.path.stem not in first, self.took_s.get(i.nodeid, 0.0))))
+            return self._run_changed(sorted(
+                (item for item in session.items
+                 if f"{mutant.module}:{mutant.function}" in self.unchanged[item.nodeid].reaches),
+                key=lambda i: (i.path.stem not in first, self.unchanged[i.nodeid].cpu_s)))
+        limit_cpu(self.limit_s)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
             if name.split(".")[0] == self.package or file.startswith(str(ROOT / "tests")):
@@ -309,23 +403,36 @@ class Loop:
         sys.meta_path.insert(0, Finder(mutant))
         return int(pytest.main(pytest_arguments(self.package)))
 
-
-def run_items(items: list[pytest.Item], told: Path | None = None) -> int:
-    """0 when every test passes; stops at the first that does not. `told`: where to write how many
-    seconds each took."""
-    took_s = {}
-    for item in items:
-        reports = runtestprotocol(item, log=False, nextitem=None)
-        took_s[item.nodeid] = sum(report.duration for report in reports)
-        if any(report.failed for report in reports):
-            return 1
-    if told is not None:
-        told.write_text(json.dumps(took_s))
-    return 0
+    def _run_changed(self, items: list[pytest.Item]) -> int:
+        """0 when every test passes; stops at the first that does not."""
+        for item in items:
+            limit_cpu(limit_s(self.unchanged[item.nodeid].cpu_s))
+            if not passes(item):
+                return 1
+        return 0
 
 
-def in_forks(todo: list, child: Callable[[object], int], jobs: int,  # type: ignore[type-arg]
-             limit_s: float) -> Iterator[tuple]:  # type: ignore[type-arg]
+def passes(item: pytest.Item) -> bool:
+    return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
+
+
+def cpu_s() -> float:
+    """Processor time of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def limit_s(unchanged_s: float) -> float:
+    return max(LEAST_CPU_S, TIMES_UNCHANGED * unchanged_s)
+
+
+def limit_cpu(more_s: float) -> None:
+    """End this process when it has used so much more processor time."""
+    signal.setitimer(signal.ITIMER_PROF, more_s)
+
+
+def in_forks(todo: list, child: Callable[[object], int],  # type: ignore[type-arg]
+             jobs: int) -> Iterator[tuple]:  # type: ignore[type-arg]
     """Run `child` on each in a process of its own, `jobs` at a time."""
     waiting, running = list(reversed(todo)), {}
     while waiting or running:
@@ -333,7 +440,7 @@ def in_forks(todo: list, child: Callable[[object], int], jobs: int,  # type: ign
             mutant = waiting.pop()
             pid = os.fork()
             if pid == 0:
-                _child_process(child, mutant, limit_s)
+                _child_process(child, mutant)
             running[pid] = mutant
         pid, status = os.wait()
         if os.WIFSIGNALED(status):
@@ -343,13 +450,12 @@ def in_forks(todo: list, child: Callable[[object], int], jobs: int,  # type: ign
         yield running.pop(pid), result
 
 
-def _child_process(child: Callable[[object], int], mutant: object, limit_s: float) -> None:
+def _child_process(child: Callable[[object], int], mutant: object) -> None:
     code = 97
     try:
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
-        signal.setitimer(signal.ITIMER_PROF, limit_s)
         sys.dont_write_bytecode = True
         code = child(mutant)
     finally:
@@ -380,10 +486,10 @@ def main(arguments: list[str] | None = None) -> int:
     if loop.results.get(None) != "survived":
         print("the tests are missing or fail without any change")
         return 2
-    return report(todo, loop.results, loop.limit_s)
+    return report(todo, loop.results)
 
 
-def report(todo: list[Mutant], results: dict[Mutant | None, str], limit_s: float) -> int:
+def report(todo: list[Mutant], results: dict[Mutant | None, str]) -> int:
     """Print what survived and the counts of each kind."""
     survivors = [m for m in todo if results[m] == "survived"]
     unlisted = [m for m in survivors if m.key not in EQUIVALENT]
@@ -401,8 +507,8 @@ def report(todo: list[Mutant], results: dict[Mutant | None, str], limit_s: float
     endless = [m for m in todo if results[m] == "timeout"]
     for m in endless:
         print(f"ENDLESS {m.module}:{m.line}: {m.before}  ->  {m.after}")
-    print(f"total      {len(todo):4} mutants, {len(endless)} stopped after {limit_s:.0f} s of "
-          "processor time and counted as killed")
+    print(f"total      {len(todo):4} mutants, {len(endless)} stopped after {TIMES_UNCHANGED} times "
+          f"a test's processor time, at least {LEAST_CPU_S} s, and counted as killed")
     return 1 if unlisted or wrongly_listed else 0
 
 
