@@ -9,8 +9,8 @@ A mutant is one changed node of one module: a comparison operator (every other o
 `min`/`max` swapped for its counterpart. The tests are collected once, and run once unchanged, which
 tells for each of them which functions it reaches. For each mutant a forked process gets the changed
 function's code and runs the tests that reach it, those named after the module first and the quick
-ones before the slow, until one fails: no other test can see the change. A change outside any
-function needs the module imported anew, so there the fork collects the tests itself and runs all.
+ones before the slow, until one fails; then, unless it is known to be equivalent, the rest. A
+change outside any function needs the module imported anew, so there the fork collects the tests itself and runs all.
 Mutants that no test can tell apart are listed in `EQUIVALENT` with the reason. Exit 1 when others
 survive.
 """
@@ -391,10 +391,13 @@ class Loop:
         first = [f"test_{stem}", *FIRST.get(stem, ())]
         if mutant.function:
             patch(mutant)
-            return self._run_changed(sorted(
-                (item for item in session.items
-                 if f"{mutant.module}:{mutant.function}" in self.unchanged[item.nodeid].reaches),
-                key=lambda i: (i.path.stem not in first, self.unchanged[i.nodeid].cpu_s)))
+            name = f"{mutant.module}:{mutant.function}"
+            ordered = sorted(session.items, key=lambda i: (
+                i.path.stem not in first, self.unchanged[i.nodeid].cpu_s))
+            reaching = [i for i in ordered if name in self.unchanged[i.nodeid].reaches]
+            # What is not known to be equivalent survives all tests, or does not survive.
+            rest = [] if mutant.key in EQUIVALENT else [i for i in ordered if i not in reaching]
+            return self._run_changed([*reaching, *rest])
         limit_cpu(self.limit_s)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
