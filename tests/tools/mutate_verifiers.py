@@ -10,7 +10,8 @@ A mutant is one changed node of one module: a comparison operator (every other o
 tells for each of them which functions it reaches. For each mutant a forked process gets the changed
 function's code and runs the tests that reach it, those named after the module first and the quick
 ones before the slow, until one fails; then, unless it is known to be equivalent, the rest. A
-change outside any function needs the module imported anew, so there the fork collects the tests itself and runs all.
+change outside any function needs the module imported anew, so there the fork collects the tests
+itself and runs all.
 Mutants that no test can tell apart are listed in `EQUIVALENT` with the reason. Exit 1 when others
 survive.
 """
