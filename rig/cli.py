@@ -181,7 +181,9 @@ def _fail(message: str, code: int, debug: bool = False) -> int:
     """One line on standard error, after the traceback of the current exception with `debug`."""
     if debug:
         traceback.print_exc()
-    line = " ".join(message.split())
+    from rig.wording import printable
+
+    line = printable(" ".join(message.split()))
     sys.stderr.write(f"rig: error: {line}\n")
     return code
 

@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from rig.clock import Stopwatch
+from rig.wording import printable
 
 _PIECES_N = 20_000
 """Pieces of a JSON document that are written at once."""
@@ -71,9 +72,8 @@ class Output:
 
 
 def plain(text: object) -> str:
-    """Text for a terminal: control characters, which could be commands to it, are spelled out."""
-    return escape("".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}"
-                          for c in str(text)))
+    """Text for a terminal, nothing of it a command to the terminal or markup to rich."""
+    return escape(printable(str(text), "\n\t"))
 
 
 def _console(file: TextIO) -> RichConsole:

@@ -54,9 +54,11 @@ Admit = Callable[[dict[str, Any]], None]
 class Played:
     """What happened in one session, before anything is written or measured."""
 
-    user: Float32
-    events: list[Event]
-    received: list[Float32]
+    # Python 3.11 takes the repr of a finished task's result when its signal handler is set back:
+    # of thousands of arrays that took twenty times as long as the session.
+    user: Float32 = field(repr=False)
+    events: list[Event] = field(repr=False)
+    received: list[Float32] = field(repr=False)
     flags: set[str]
     turn1_end_n: int
     turn2_onset_n: int
@@ -71,7 +73,7 @@ class Played:
     origin_ns: int | None = None
     """Zero of the session clock as `time.perf_counter_ns`; `None` in virtual time."""
     detection_behind_ns: int | None = None
-    sent: list[Float32] = field(default_factory=list)
+    sent: list[Float32] = field(default_factory=list, repr=False)
     """What the system was sent under line conditions; empty without any."""
     line: LineFacts | None = None
     events_per_s: int | None = None

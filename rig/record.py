@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from audio.resample import RATE_MAX_HZ, RATE_MIN_HZ
 from probes.manifest import ActionName, Params, WindowSpec
 from rig.playout import Arrival, Interruption
 from rig.timing import TimingCertificate
@@ -94,8 +95,8 @@ Event = Annotated[
 class AudioFile(_Model):
     path: str
     sha256: str
-    rate_hz: int
-    frames_n: int
+    rate_hz: int = Field(ge=RATE_MIN_HZ, le=RATE_MAX_HZ)
+    frames_n: int = Field(ge=0)
 
 
 class PlayedTurn(_Model):

@@ -11,6 +11,12 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
+def printable(text: str, but: str = "") -> str:
+    """Text for a terminal: control characters, which could be commands to it, are spelled out,
+    `but` these."""
+    return "".join(c if c.isprintable() or c in but else f"\\x{ord(c):02x}" for c in text)
+
+
 def spelt(name: str) -> str:
     """A role, level or flag of a file as a part of a figure's name: as it is, or quoted as in JSON
     where it could be read as another (a dot, as in `by_role."X.L1"` beside `by_role.X.L1`; a

@@ -13,6 +13,7 @@ import click
 from audio.errors import InputError
 from audio.files import atomic_write_text
 from audio.suggest import unknown_name
+from rig.comparison_text import csv_cell
 from rig.console import Output
 from rig.definitions import FAMILIES, run_document
 from rig.settings import scoring_settings
@@ -95,7 +96,7 @@ def as_csv(runs: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_rows(runs))
+    writer.writerows({k: csv_cell(v) for k, v in row.items()} for row in _rows(runs))
     return text.getvalue()
 
 

@@ -53,6 +53,15 @@ def test_an_unknown_command_names_the_nearest(
     assert f"got {typed!r}; did you mean {meant!r}?" in line
 
 
+def test_what_was_typed_or_read_is_no_command_to_the_terminal(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quoted where it stands in words of ours; else spelled out: an option's name, a path."""
+    assert "--a\\x1b[2Jb\\x07" in _error(capsys, ["run", "--a\x1b[2Jb\x07"])
+    line = _error(capsys, ["score", "a\x1b]0;b\x07"])
+    assert line.isprintable()
+
+
 def test_an_unknown_command_like_no_other_names_them_all(
     capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,15 @@ def test_both_sides_with_n_interval_and_reason(call_rig, oracle_run, copy_of, tm
     assert (row["theirs_value"], row["theirs_n"], row["ours_name"]) == ("0.0", "1", "LISTEN failed")
 
 
+def test_a_run_whose_name_a_spreadsheet_would_run(call_rig, oracle_run, copy_of, tmp_path,
+                                                  monkeypatch):
+    copy_of(oracle_run).rename(tmp_path / "=1+1")
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "definitions.csv"
+    assert call_rig("definitions", "=1+1", "--csv", table).code == 0
+    assert {r["run"] for r in csv.DictReader(table.read_text().splitlines())} == {"'=1+1"}
+
+
 def test_the_text_names_what_is_null(call_rig, oracle_run, copy_of):
     called = call_rig("definitions", copy_of(oracle_run), "--only", "tau2")
     assert called.code == 0
