@@ -237,7 +237,8 @@ def _tell(output: Output, folder: RunFolder, asked: Mapping[str, Any], result: R
         output.note(f"{case_id} t{trial}: {status}: {reason}")
     if len(result.failed) > 20:
         output.note(f"... and {len(result.failed) - 20} more that did not end in done")
-    summary = {"run": str(folder.path), **asked, "planned": result.n_planned, "skipped_as_done": result.n_skipped,
+    summary = {"run": str(folder.path), **asked, "planned": result.n_planned,
+               "skipped_as_done": result.n_skipped,
                "status": result.counts, "interrupted": result.interrupted,
                "stopped": result.stopped, "limit": result.limit,
                "not_played": result.n_unplayed, "attempts": dict(attempts),
