@@ -6,11 +6,12 @@
 (() => {
   const LEAD_S = 3;
   const page = rigData("annotate");
-  const answers = rigAnswers(page);
+  const answers = rigAnswers(page, () => show(touched ? at : firstUndone(), false));
   const element = rigElement;
   const by = (name) => document.getElementById("annotate-" + name);
   let at = 0;
   let player = null;
+  let touched = false;
 
   /* --- an item ----------------------------------------------------------------------------- */
 
@@ -85,6 +86,7 @@
   const changed = (item, name, value) => {
     const why = value === null ? null : answers.problem(name, value);
     answers.set(item.id, name, why ? null : value);
+    touched = true;
     tell(name, why);
     const values = answers.get(item.id);
     if (item.fields.includes("latest_s") && !why && (name === "earliest_s" || name === "latest_s")) {
@@ -124,7 +126,10 @@
       element("p", { class: "problem", id: "annotate-problem-" + name, role: "alert" }));
   };
 
+  const firstUndone = () => Math.max(0, page.items.findIndex((i) => answers.missing(i).length));
+
   const show = (index, focus) => {
+    if (focus) touched = true;
     at = Math.max(0, Math.min(page.items.length - 1, index));
     if (player) player.close();
     player = null;
@@ -231,6 +236,5 @@
   });
 
   by("help").open = !answers.any;
-  const first = page.items.findIndex((item) => answers.missing(item).length);
-  show(first < 0 ? 0 : first, false);
+  show(firstUndone(), false);
 })();

@@ -1,6 +1,6 @@
 /* The answers of one page: kept, checked, saved, downloaded, loaded. No drawing here.
 
-   rigAnswers(page) gives an object with
+   rigAnswers(page, elsewhere) gives an object with
      get(id) / set(id, name, value)   answers of an item; `null` or "" removes one
      missing(item)                    names of fields that still want an answer
      problem(name, value)             why a value is no answer, or null
@@ -8,12 +8,15 @@
      json() / csv()                   the files
      load(text)                       takes a file of this page; throws an Error that says why not
      unsaved                          answers that neither the browser nor a download holds
+
+   The page may be open twice, and a browser may hand what was kept to a page that is loaded again
+   only a moment later: what is kept from another window is taken, then `elsewhere()` is called.
 */
 "use strict";
 (() => {
   const MAX_COMMENT = 1000;
 
-  window.rigAnswers = (page) => {
+  window.rigAnswers = (page, elsewhere) => {
     const items = new Map(page.items.map((item) => [item.id, item]));
     const place = "duplexrig-answers-" + page.page_id;
     let answers = new Map();
@@ -80,7 +83,7 @@
 
     const done = () => page.items.filter((item) => missing(item).length === 0).length;
 
-    const load = (text) => {
+    const read = (text) => {
       let found;
       try { found = JSON.parse(text); } catch { throw new Error("this file is no JSON"); }
       if (!found || found.kind !== "duplexrig answers" || !Array.isArray(found.answers)) {
@@ -103,9 +106,13 @@
         }
         taken.set(entry.item_id, { answered: String(entry.answered), values });
       }
-      answers = taken;
+      return taken;
+    };
+
+    const load = (text) => {
+      answers = read(text);
       keep();
-      return taken.size;
+      return answers.size;
     };
 
     // Text that a spreadsheet would run as a formula gets a ' in front, and so does text that looks
@@ -130,8 +137,13 @@
     let before = null;
     try { before = localStorage.getItem(place); } catch { state.kept = false; }
     if (before !== null) {
-      try { load(before); } catch { answers = new Map(); }
+      try { answers = read(before); } catch { answers = new Map(); }
     }
+    window.addEventListener("storage", (event) => {
+      if (event.key !== place || event.newValue === null) return;
+      try { answers = read(event.newValue); } catch { return; }
+      elsewhere();
+    });
 
     return {
       get: given, set, missing, problem, done, load, csv,
