@@ -204,23 +204,30 @@ def read(talk: Talk) -> dict[str, Reading]:
     said, stopped, kept = responses(ticks), yields(ticks), holds(ticks)
     yields_n = len(stopped.latencies) + stopped.held
     no_turn = "no user segment that counts as a turn"
-    no_yield = "the user never begins over the agent"
     out = {
         "l_r": seconds_each([n * TICK_NS for n in said.latencies], "no turn was answered"),
         "r_r": _over(len(said.latencies), said.total, no_turn),
         "fast_dropped": _over(said.fast_dropped, said.total, no_turn),
         "l_y": seconds_each([n * TICK_NS for n in stopped.latencies],
-                            "the agent never stopped for the user"),
-        "r_y": _over(len(stopped.latencies), yields_n, no_yield),
-        "cut_off": _over(stopped.cut_off, yields_n + stopped.cut_off, no_yield),
+                            "the agent never stopped for the user" if stopped.held
+                            else _no_yield(stopped)),
+        "r_y": _over(len(stopped.latencies), yields_n, _no_yield(stopped)),
+        "cut_off": _over(stopped.cut_off, yields_n + stopped.cut_off, _no_yield(stopped)),
         "i_a": _over(agent_interruptions(ticks), said.total, no_turn),
         "s_bc": none_because("no user backchannels in these sessions"),
         "s_vt": none_because("no vocal tics in these sessions"),
         "s_nd": none_because("no speech to others in these sessions"),
     }
     if talk.hold_through:
-        out["s_hold"] = _over(kept.held, len(kept.latencies) + kept.held, no_yield)
+        out["s_hold"] = _over(kept.held, len(kept.latencies) + kept.held,
+                              _no_yield(kept))
     return out
+
+
+def _no_yield(found: Yields) -> str:
+    """Why no yield event was seen to its end."""
+    return ("the session ends before it is seen whether the agent stops" if found.cut_off
+            else "the user never begins over the agent")
 
 
 def _over(count: int, n: int, reason: str) -> Reading:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rig_testkit as testkit
+import websocket_kit as kit
 from websockets.asyncio.server import ServerConnection
 
 from adapters.base import AgentEvent, StateChanged
 from adapters.websocket import open_session
 from adapters.wire.base import Message, Output
 from audio.buffers import Float32
-
-_spec = importlib.util.spec_from_file_location(
-    "websocket_testkit", Path(__file__).with_name("test_websocket.py"))
-assert _spec is not None
-assert _spec.loader is not None
-kit: Any = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = kit
-_spec.loader.exec_module(kit)
 
 MS = 1_000_000
 
