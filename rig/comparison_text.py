@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rig.console import Output
+from rig.floor_data import mark
 from sweeps.aggregate import LEVELS
 
 EFFECT_NAMES = {"entailment_gap": "entailment gap (L1 - L2)",
@@ -279,7 +280,7 @@ def as_latex(document: dict[str, Any]) -> str:
     systems = document["systems"]
     levels = levels_of(systems)
     head = "% made by rig compare; needs \\usepackage{booktabs}\n"
-    ias = [[_escape(name) + (" (floor)" if s["floor"] else ""), pool,
+    ias = [[_escape(name) + (mark(name.partition(" ")[0]) if s["floor"] else ""), pool,
             *(_percent(s["ias"][pool].get(level, {}).get("rate")) for level in levels)]
            for name, s in systems.items() for pool in s["ias"]]
     effects = [[_escape(name), pool, *(_latex_effect(s["effects"][pool][e]) for e in EFFECT_NAMES)]

@@ -39,6 +39,18 @@ _LETTER_OF = {outcome: letter for letter, outcome in _LETTERS.items()}
 MAKE = "rig floors SUITE_DIR --out floors.json, then rig compare --floors floors.json"
 
 
+CEILING = "oracle"
+NO_FLOORS = frozenset({CEILING, "inverse"})
+"""Agents that are told what a case expects: no floors. The first is the ceiling."""
+
+
+def mark(agent: str) -> str:
+    """What stands behind the name of an agent that ships, in a table of systems."""
+    if agent == CEILING:
+        return " (ceiling)"
+    return " (fails on purpose)" if agent in NO_FLOORS else " (floor)"
+
+
 class FloorFile(BaseModel):
     """`verdicts` holds for each agent a letter a case, in the order of `cases`: p passed, f failed,
     u unscored, x unsupported. `cases` gives the beginning of the construction hash by case id. The

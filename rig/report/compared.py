@@ -13,13 +13,10 @@ from typing import Any
 
 from audio.errors import InputError
 from rig.comparing import Loaded, load_runs
-from rig.floor_data import beside, read_floors
+from rig.floor_data import NO_FLOORS, beside, read_floors
 from rig.report.loading import ScoredRun
 from sweeps.comparison import compare
 
-CEILING = "oracle"
-NO_FLOORS = frozenset({CEILING, "inverse"})
-"""Agents that are told what a case expects: no floors. The first is the ceiling."""
 BOOTSTRAP, WILSON_STREAMS, WILSON_CASES = (
     "bootstrap over streams", "Wilson over streams", "Wilson over cases")
 """Methods of the intervals on a page."""
@@ -49,7 +46,7 @@ class System:
     name: str
     floor: bool
     agent: str
-    """What the floor is: its adapter's name. Empty for a system."""
+    """Which agent that ships it is, by the name of its adapter, also of a run; empty for others."""
     rates: Mapping[str, Mapping[str, Rate]]
     effects: Mapping[str, Mapping[str, dict[str, Any]]]
     notes: tuple[str, ...] = ()
@@ -68,6 +65,11 @@ class Compared:
     def tested(self) -> tuple[System, ...]:
         """Those that are no floors."""
         return tuple(s for s in self.systems if not s.floor)
+
+    @property
+    def unskilled(self) -> tuple[System, ...]:
+        """Floors, and runs of the same agents, which stand for them."""
+        return tuple(s for s in self.systems if s.agent and s.agent not in NO_FLOORS)
 
     @property
     def floors(self) -> tuple[System, ...]:
@@ -95,12 +97,14 @@ def compared(runs: Sequence[ScoredRun]) -> Compared:
                  for run in runs if run.info is None]
     systems: dict[str, System] = {}
     floors: list[System] = []
+    shipped = read_floors().verdicts
     for among, document in documents:
         names = {run.name: run.info.adapter.name for run in among if run.info is not None}
         of = "" if len(documents) == 1 else f" (beside {among[0].name})"
         for name, found in document["systems"].items():
             if name in names:
-                systems[name] = _system(name, found, names[name])
+                systems[name] = _system(name, found,
+                                        names[name] if names[name] in shipped else "")
             else:
                 agent = name.partition(" ")[0]  # "agent", or "agent (whose cases)"
                 floors.append(_system(f"{name}{of}", found, agent))
@@ -126,8 +130,7 @@ def _named(one: Loaded, run: ScoredRun) -> Loaded:
 def _system(name: str, found: Mapping[str, Any], agent: str) -> System:
     rates = {group: {key: _rate(each) for key, each in levels.items()} for group, levels in (
         *found["ias"].items(), ("action", found["by_action"]), ("role", found["by_role"]))}
-    return System(name, found["floor"], agent if found["floor"] else "", rates, found["effects"],
-                  tuple(found["notes"]))
+    return System(name, found["floor"], agent, rates, found["effects"], tuple(found["notes"]))
 
 
 def _rate(found: Mapping[str, Any]) -> Rate:

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rig.comparison_text import DIFFERENCE_COLUMNS, EFFECT_NAMES, difference_cells
+from rig.floor_data import CEILING, mark
 from rig.report.compared import (
     BOOTSTRAP,
-    CEILING,
-    NO_FLOORS,
     WILSON_CASES,
     WILSON_STREAMS,
     Compared,
@@ -64,7 +63,8 @@ _L4A = " L4a is persona-default retention: not ranked, in no pool."
 def _read(beside: Beside) -> str:
     """How to read a chart: of what is drawn, and of nothing else."""
     return (" Bars: 95 % intervals, by the method in the table."
-            + (" Grey band: from the least to the best floor, agents without any skill."
+            + (" Grey band: from the least to the best floor, agents without any skill, runs of "
+               "them that are shown included."
                if any(beside.floors) else "")
             + (" Star: the oracle, the ceiling." if any(beside.ceiling) else ""))
 
@@ -106,7 +106,7 @@ def _by_level(found: Compared, pool: str, title: str, levels: Sequence[str]) -> 
         by = LETTERS[rate.method] if rate.interval else ""
         return f"{percent(rate.rate)} {interval(rate.interval)}{by} n={rate.n}{missing}"
 
-    rows = [[f"{system.name}{' (floor)' if system.floor else ''}",
+    rows = [[_named(system),
              *(cell(system.rates[pool].get(level)) for level in levels)]
             for system in found.systems]
     used = [rate.method for system in found.systems for level in levels
@@ -116,6 +116,10 @@ def _by_level(found: Compared, pool: str, title: str, levels: Sequence[str]) -> 
     return Table(f"{title}: percent passed and 95 % interval"
                  f"{f' ({methods})' if methods else ''}", ["system", *levels],
                  rows, frozenset(range(1, 1 + len(levels))))
+
+
+def _named(system: System) -> str:
+    return f"{system.name}{mark(system.agent) if system.floor else ''}"
 
 
 def _rates(key: str, found: Compared, group: str, names: Sequence[str], text: str,
@@ -129,13 +133,13 @@ def _rates(key: str, found: Compared, group: str, names: Sequence[str], text: st
                  if (rate := s.rates[group].get(name)) is not None and rate.rate is not None}
                 for name in names]
 
-    beside = Beside(agents([s for s in found.floors if s.agent not in NO_FLOORS]),
+    beside = Beside(agents(found.unskilled),
                     agents([s for s in found.floors if s.agent == CEILING]))
     figure = dots(names, [Series(s.name, points(s)) for s in found.tested],
                   axis="percent passed", span=(-2, 102), beside=beside)
     kind = "level" if group in POOLS else group
     rows: list[list[Cell]] = [
-        [name, f"{s.name}{' (floor)' if s.floor else ''}", rate.n, rate.passed,
+        [name, _named(s), rate.n, rate.passed,
          percent(rate.rate), interval(rate.interval, 1),
          rate.method if rate.interval else None, rate.unscored,
          rate.unsupported]

@@ -77,13 +77,31 @@ def test_floors_are_a_band_and_the_oracle_the_ceiling(monkeypatch: pytest.Monkey
     assert (band["x0"], band["x1"]) == (10.0, 40.0)
     assert [row[:4] for row in chart.rows] == [
         ["L1", "mine", 10, 7], ["L1", "silent (floor)", 10, 4], ["L1", "echo (floor)", 10, 1],
-        ["L1", "oracle (floor)", 10, 10], ["L1", "inverse (floor)", 10, 0]]
+        ["L1", "oracle (ceiling)", 10, 10], ["L1", "inverse (fails on purpose)", 10, 0]]
     assert "70.0 [10, 90] n=10, 2 unscored" in found.html
     assert "a problem" in found.html
     # what is not scored is neither 0 nor left out
     actions = _chart(found, "action")
     assert _traces(actions)["mine"]["x"] == [None, 70.0]
     assert ["LISTEN", "mine", 0, 0, "–", "–", None, 3, 0] in actions.rows
+
+
+def test_a_run_of_a_floor_stands_for_it_in_the_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rig compare` has no second one beside it: the band must not end below the best floor."""
+    systems = (_system("mine", "", 7), replace(_system("runs/silent", "silent", 4), floor=False),
+               replace(_system("told", "oracle", 10), floor=False), _system("echo", "echo", 1))
+    monkeypatch.setattr(summary, "compared", lambda _: Compared(systems, (), ()))
+    chart = _chart(summary.section([]), "level-core")
+    band, = chart.figure["layout"]["shapes"]
+    assert (band["x0"], band["x1"]) == (10.0, 40.0)
+    assert [row[1] for row in chart.rows] == ["mine", "runs/silent", "told", "echo (floor)"]
+    assert "runs of them that are shown included" in chart.text
+
+
+def test_a_run_is_known_as_the_agent_that_ships(oracle_run: Path, random_run: Path) -> None:
+    found = compared(load_scored([RunFolder(oracle_run), RunFolder(random_run)]))
+    assert [(s.agent, s.floor) for s in found.tested] == [("oracle", False), ("random", False)]
+    assert [s.name for s in found.unskilled] == ["random"]
 
 
 def test_a_table_of_many_names_the_method_of_each_interval(monkeypatch: pytest.MonkeyPatch) -> None:
