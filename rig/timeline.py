@@ -23,7 +23,7 @@ class Timeline:
 
 
 def ascii_lines(timeline: Timeline, width: int = 100) -> list[str]:
-    """Rows of `width` cells: `#` speech in most of a cell, `+` in some of it, `.` in none."""
+    """Rows of `width` cells with their legend; before the cells stand `label_n` characters."""
     if width < 10:
         raise ValueError(f"a timeline needs at least 10 cells, got {width}")
     cell_s = max(timeline.recorded_s, 1e-9) / width
@@ -32,12 +32,18 @@ def ascii_lines(timeline: Timeline, width: int = 100) -> list[str]:
         ("model", _cells(timeline.model, cell_s, width)),
         ("window", _bracket(timeline.window, cell_s, width)),
     ]
-    rows += [(name[:12], _bracket(window, cell_s, width)) for name, window in timeline.alternates]
-    label = max(len(name) for name, _ in rows)
+    rows += [(name, _bracket(window, cell_s, width)) for name, window in timeline.alternates]
+    label = label_n(timeline)
     ruler = "".join("|" if i % 10 == 0 else " " for i in range(width))
     times = "".join(f"{i * cell_s:<10.1f}" for i in range(0, width, 10))[:width]
     return ([f"{name:>{label}} {cells}" for name, cells in rows]
-            + [f"{'':>{label}} {ruler}", f"{'s':>{label}} {times}"])
+            + [f"{'':>{label}} {ruler}", f"{'s':>{label}} {times}",
+               f"speech in a cell of {cell_s:.3f} s: # half of it or more, + less, . none"])
+
+
+def label_n(timeline: Timeline) -> int:
+    """Characters of the longest name of a row."""
+    return max(len(name) for name in ("window", *(name for name, _ in timeline.alternates)))
 
 
 def _cells(stretches: tuple[Stretch, ...], cell_s: float, width: int) -> str:

@@ -20,8 +20,13 @@ from rig.scoring import measure_records, timeline_row
 from rig.sent import condition_texts
 from rig.settings import scoring_settings
 from rig.store import RunFolder
-from rig.timeline import ascii_lines, timeline_of
+from rig.timeline import ascii_lines, label_n, timeline_of
 from rig.worker_load import worker_load
+
+_FROM_WINDOW = frozenset({"genuine_onset_s", "first_offset_s", "first_offset_at_least_s",
+                          "spans_s"})
+"""Of `measured`: times that count from the window's start; the others are lengths and counts, or
+name what they count from."""
 
 
 @click.command("inspect")
@@ -68,12 +73,13 @@ def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], 
                 f"{info.adapter.name}, {info.clock} time, playout {playout}")
     output.line(f"{found['outcome'].upper()}: {found['reason']}")
     output.line()
-    width = min(160, max(40, shutil.get_terminal_size((110, 20)).columns - 14))
-    for line in ascii_lines(timeline_of(row), width):
+    timeline = timeline_of(row)
+    columns = shutil.get_terminal_size((110, 20)).columns
+    for line in ascii_lines(timeline, min(160, max(40, columns - label_n(timeline) - 2))):
         output.line(line)
     output.line()
-    numbers = {k: v for k, v in found["measured"].items()
-               if v is not None and not isinstance(v, dict)}
+    numbers = {f"{k} (from the window's start)" if k in _FROM_WINDOW else k: v
+               for k, v in found["measured"].items() if v is not None and not isinstance(v, dict)}
     output.table("measured", ["what", "value"], list(numbers.items()))
     output.table("schedule", ["moment", "s"], [
         [e.name, f"{e.t_ns / 1e9:.3f}"] for e in record.events if e.kind == "user"])
