@@ -23,7 +23,7 @@ from rig.field.pictures import write_pictures
 from rig.field.privacy import errors_without_names, without_names
 from rig.field.recognise import find_recogniser
 from rig.field.run import measure_all
-from rig.field.sources import CallSource, ChannelMap, channel_map, find_calls
+from rig.field.sources import CallSource, ChannelMap, channel_map, find_calls, named
 from rig.field.tables import print_field, write_csv
 from rig.field.words import with_words
 from rig.finite_option import Finite
@@ -217,11 +217,16 @@ class _Command:
                   study: FieldSettings) -> list[CallMeasures | Skipped]:
         # Of the band powers in it speech could be made again that can be understood.
         kept = None if self.no_cache or self.no_audio or self.no_transcript else self.cache_dir
+        told = kept is None or kept.exists()
         found: list[CallMeasures | Skipped] = []
         with output.progress("field", len(sources)) as progress:
             for result in measure_all(sources, study, kept, self.jobs or default_jobs()):
                 found.append(result)
                 progress.update(len(found))
+                if kept is not None and not told and kept.exists():
+                    told = True
+                    output.note(f"what was read is kept in the new folder {named(kept)}; it may be "
+                                "deleted (--cache, --no-cache)")
         return found
 
     def _write(self, output: Output, document: dict[str, Any]) -> None:

@@ -123,17 +123,22 @@ def find_calls(
     found = [source for source in out
              if unique[tuple(p.resolve() for p in source.paths)] is source]
     if not found:
-        raise InputError.expected("at least one recording", got="none",
-                                  where=", ".join(map(str, paths)) or "rig field")
+        searched = any(path.is_dir() for path in paths)
+        raise InputError.expected(
+            "at least one recording", where=", ".join(map(str, paths)) or "rig field",
+            got="none; folders whose names begin with a dot are not searched" if searched
+            else "none")
     return found
 
 
 def _folder(folder: Path, channels: ChannelMap) -> list[CallSource]:
     """What cannot be looked into is a call too, so that it is skipped with its reason and never
-    missing in silence: a folder without permission, a link to nothing."""
+    missing in silence: a folder without permission, a link to nothing. Folders whose names begin
+    with a dot are caches and kept versions of other programs: passed over."""
     closed: list[Path] = []
     files: list[Path] = []
-    for where, _, names in os.walk(folder, onerror=lambda e: closed.append(Path(e.filename))):
+    for where, inside, names in os.walk(folder, onerror=lambda e: closed.append(Path(e.filename))):
+        inside[:] = [name for name in inside if not name.startswith(".")]
         files += (path for name in names
                   if (path := Path(where, name)).suffix.lower() in SUFFIXES
                   and not name.startswith((TEMP_PREFIX, "._"))

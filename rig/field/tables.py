@@ -22,6 +22,9 @@ CSV_COLUMNS = ("file", "kind", "caller_start_s", "caller_end_s", "agent_start_s"
 CALLS_SHOWN = 200
 """Ours, as many as the page has timelines of: a terminal keeps little more."""
 
+SKIPPED_LINES = 20
+"""Ours: lines on what could not be read."""
+
 
 def print_field(output: Output, document: Mapping[str, Any]) -> None:
     """Calls, warnings, totals with range and reference, gates, sweep, groups."""
@@ -42,8 +45,8 @@ def print_field(output: Output, document: Mapping[str, Any]) -> None:
         told = ", ".join(f"{code} {n}" for code, n in sorted(codes.items()))
         output.line(f"{more_n} more calls are not listed here; --calls-csv and --json have all. "
                     f"Calls with a warning, of all {len(calls)}: {told or 'none'}")
-    for skipped in document["skipped"]:
-        output.line(f"skipped: {skipped['reason']}")
+    for line in _skipped_lines(document["skipped"]):
+        output.line(line)
     if not calls:
         # Empty tables and how turns are told would push the reasons off the screen.
         output.line("no call could be read")
@@ -58,6 +61,28 @@ def print_field(output: Output, document: Mapping[str, Any]) -> None:
     if settings["edges"] == "detector":
         output.line("edges: the detector's, less their bias on clean speech at threshold 0.5, "
                     "whatever the noise and the threshold are")
+
+
+def _skipped_lines(skipped: Sequence[Mapping[str, str]]) -> list[str]:
+    """Each reason once, those of most calls first."""
+    alike: dict[str, list[Mapping[str, str]]] = {}
+    for call in skipped:
+        alike.setdefault(_reason_alone(call), []).append(call)
+    most = sorted(alike.items(), key=lambda item: -len(item[1]))
+    out = [f"skipped: {calls[0]['reason']}" if len(calls) == 1 else
+           f"skipped: {len(calls)} calls, the first {calls[0]['file']}: {reason}"
+           for reason, calls in most[:SKIPPED_LINES]]
+    if more_n := sum(len(calls) for _, calls in most[SKIPPED_LINES:]):
+        out.append(f"skipped: {more_n} more; --json has all")
+    return out
+
+
+def _reason_alone(call: Mapping[str, str]) -> str:
+    """A reason without the name of the call, or of one of its two files, before it."""
+    for name in (call["file"], *call["file"].split(" + ")):
+        if call["reason"].startswith(f"{name}: "):
+            return call["reason"].removeprefix(f"{name}: ")
+    return call["reason"]
 
 
 def call_rows(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
@@ -94,7 +119,7 @@ def total_rows(total: Mapping[str, Any]) -> list[list[Any]]:
     spread = total.get("sensitivity", {}).get("range", {})
     reference, gates = total["reference"], total["gates"]
     return [
-        ["L1 p50 ms", f"{_ms(l1['p50_ms'])}{_interval(l1['p50_ci'], 1)} n={l1['n']}",
+        ["L1 p50 ms", f"{_ms(l1['p50_ms'])}{_interval(l1['p50_ci'], 1)} n={l1['n']}{_bare(l1)}",
          _spread(spread.get("l1_p50_ms"), 1), reference["l1_p50_ms"], _gate(gates["l1_p50_ms"])],
         ["L1 p90 ms", f"{_ms(l1['p90_ms'])}{_interval(l1['p90_ci'], 1)} n={l1['n']}",
          _spread(spread.get("l1_p90_ms"), 1), reference["l1_p90_ms"], ""],
@@ -211,6 +236,12 @@ def _value(stat: Mapping[str, Any], name: str, ci: str) -> str:
 
 def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
+
+
+def _bare(l1: Mapping[str, Any]) -> str:
+    """The median with the detector's edges as they are, where that is another."""
+    bare = _ms(l1.get("p50_uncorrected_ms"))
+    return "" if bare in ("-", _ms(l1["p50_ms"])) else f" ({bare} with bare edges)"
 
 
 def _percent(value: float | None) -> str:

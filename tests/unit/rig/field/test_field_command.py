@@ -165,6 +165,69 @@ def test_where_nothing_can_be_read_the_reasons_stand_alone(call_rig, tmp_path):
     assert last == "no call could be read"
 
 
+def test_equal_reasons_are_one_line_and_twenty_lines_the_most(capsys):
+    """230 files of one reason, 24 of a reason each: 20 lines and how many more there are."""
+    alike = [{"file": f"c/{k}.wav", "reason": f"c/{k}.wav: expected two sides, got 1 channel"}
+             for k in range(228)]
+    alike += [{"file": f"{k}c.wav + {k}a.wav", "reason": f"{k}{side}.wav: expected two sides, got "
+               "1 channel"} for k, side in enumerate("ca")]
+    other = [{"file": f"{k}.wav", "reason": f"{k}.wav: expected a recording, got {k} bytes"}
+             for k in range(24)]
+    tables.print_field(Output(), {"calls": [], "skipped": other + alike})
+    first, second, *_, twentieth, more, last = lines = capsys.readouterr().out.splitlines()
+    assert first == ("skipped: 230 calls, the first c/0.wav: expected two sides, got 1 channel")
+    assert second == "skipped: 0.wav: expected a recording, got 0 bytes"
+    assert twentieth == "skipped: 18.wav: expected a recording, got 18 bytes"
+    assert more == "skipped: 5 more; --json has all"
+    assert last == "no call could be read"
+    assert len(lines) == 22
+
+
+def test_a_dot_folder_is_read_where_it_is_named(field, call_rig, tmp_path, samples):
+    folder = tmp_path / "calls"
+    for inside in (folder / "day", folder / ".cache" / "deeper", folder / "day" / ".old"):
+        inside.mkdir(parents=True)
+        soundfile.write(inside / "a.wav", samples[:80_000], 8_000)
+
+    def found(*paths):
+        document = field(*paths)
+        assert document["skipped"] == []
+        return [Path(c["file"]).relative_to(folder) for c in document["calls"]]
+
+    assert found(folder) == [Path("day/a.wav")]
+    assert found(folder / ".cache") == [Path(".cache/deeper/a.wav")]
+    assert found(folder, folder / "day" / ".old") == [Path("day/a.wav"), Path("day/.old/a.wav")]
+    (folder / "day" / "a.wav").unlink()
+    assert ("got none; folders whose names begin with a dot are not searched"
+            in call_rig("field", folder).error)
+
+
+def test_a_new_cache_is_told_once(call_rig, tmp_path, samples, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.wav", "b.wav"):
+        soundfile.write(name, samples[:80_000], 8_000)
+    arguments = ("field", "a.wav", "b.wav", "--jobs", "1", "--no-sensitivity")
+    assert "kept" not in call_rig(*arguments, "--no-cache").err
+    for told_n in (1, 0):
+        done = call_rig(*arguments, "--json")
+        assert done.err.count("what was read is kept in the new folder field-cache; it may be "
+                              "deleted (--cache, --no-cache)") == told_n
+        assert len(json.loads(done.out)["calls"]) == 2
+
+
+def test_the_median_of_bare_edges_stands_beside_where_it_is_another(capsys, field, tmp_path,
+                                                                    samples):
+    soundfile.write(tmp_path / "a.wav", samples, 8_000)
+    document = field(tmp_path / "a.wav")
+    l1 = document["aggregate"]["l1"]
+    for bare, says in ((772.4, " (772 with bare edges)"), (825.3, ""), (None, "")):
+        l1 |= {"p50_ms": 825.1, "p50_ci": [700.0, 900.0], "n": 10, "p50_uncorrected_ms": bare}
+        (row, *_) = tables.total_rows(document["aggregate"])
+        assert row[1] == f"825 [700, 900] n=10{says}"
+        tables.print_field(Output(), document)
+        assert f"825 [700, 900] n=10{says} " in capsys.readouterr().out
+
+
 def test_a_study_goes_on_where_it_was(call_rig, tmp_path, samples, monkeypatch):
     path, cache = tmp_path / "call.wav", tmp_path / "cache"
     soundfile.write(path, samples, 8_000)
