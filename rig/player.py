@@ -15,6 +15,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,13 @@ from rig.live import LiveDetection
 from rig.pace import MAX_ASKED_S, Pace
 from rig.spending import Meter
 from rig.starts import Start, Starts
-from rig.workers import Workers, ended_as_interrupted, result
+from rig.workers import (
+    DeadWorkerError,
+    Workers,
+    ended_as_interrupted,
+    result,
+    start_tracker,
+)
 
 MAX_VOID_RERUNS = 2
 """Contract: a session over its timing budget is run again at most twice."""
@@ -94,7 +101,9 @@ class Player:
 
     def _play(self, todo: Sequence[Job], clock: ClockKind) -> None:
         if clock == "real":
+            start_tracker()
             with punctual(), asyncio.Runner(loop_factory=loop_factory(clock)) as runner:
+                runner.get_loop().set_exception_handler(_tell_trouble)
                 runner.run(self._play_real(todo))
         elif self._workers is not None and len(todo) > 1:
             self._play_pool(todo, self._workers)
@@ -202,7 +211,9 @@ class Player:
         for future in running:
             future.cancel()
         for future in wait([f for f in running if not f.cancelled()], INTERRUPT_S).done:
-            self._book(running[future], result(future))
+            # What ends this process may have ended them as well: `kill` of a whole group does.
+            with suppress(DeadWorkerError):
+                self._book(running[future], result(future))
 
     # real time
 
@@ -279,3 +290,10 @@ class Player:
                 break
             await pace.rest(wait_s or None)
         return False
+
+
+def _tell_trouble(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The loop's way, but for the user's own Ctrl-C: a second one ends tasks that nobody asks how
+    they ended."""
+    if not isinstance(context.get("exception"), KeyboardInterrupt):
+        loop.default_exception_handler(context)

@@ -14,7 +14,7 @@ def counted(n: int, what: str) -> str:
 def printable(text: str, but: str = "") -> str:
     """Text for a terminal: control characters, which could be commands to it, are spelled out,
     `but` these."""
-    return "".join(c if c.isprintable() or c in but else f"\\x{ord(c):02x}" for c in text)
+    return "".join(c if c.isprintable() or c in but else ascii(c)[1:-1] for c in text)
 
 
 def spelt(name: str) -> str:

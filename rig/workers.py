@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from types import FrameType, TracebackType
@@ -43,6 +44,7 @@ class Workers:
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Like `Executor.submit`. Raises like `result`."""
         if self._pool is None:
+            start_tracker()
             spawn = multiprocessing.get_context("spawn")
             self._lines = spawn.Pipe(duplex=False)
             self._pool = ProcessPoolExecutor(
@@ -177,3 +179,15 @@ def ended_as_interrupted() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+def start_tracker() -> None:
+    """Before the first process. Python's resource tracker, which all of them share, heeds no Ctrl-C
+    and no SIGTERM, but would end with its terminal and leave a page of tracebacks: it inherits that
+    it does not."""
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            resource_tracker.ensure_running()
+        finally:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)

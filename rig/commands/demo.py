@@ -26,6 +26,7 @@ from rig.settings import default_jobs, scoring_settings
 from rig.store import RunFolder
 from rig.stored import load_table
 from rig.tables import latency_text, rate_text
+from rig.wording import pasteable
 from rig.workers import Workers
 from sweeps.sweep import sweep
 from sweeps.table import MeasurementTable
@@ -150,12 +151,13 @@ class _Demo:
             result = run(self._request(LIVE_AGENT, folder, cases, len(cases)),
                          lambda attempt, done, _total: progress.update(done, attempt.case_id))
         self.live_infra_errors = result.counts.get("infra_error", 0)
-        if not result.counts.get("done"):
-            why = result.failed[0][3] if result.failed else "interrupted"
-            return f"no session of {LIVE_AGENT} was good: {why}"
+        # Sessions that were no good are on the page, too: unscored, with the reason.
         self._score(LIVE_AGENT, folder, workers)
-        return None if result.complete else "; ".join(
-            f"{case} {status}: {reason}" for case, _, status, reason in result.failed)
+        if result.complete:
+            return None
+        why = "; ".join(f"{case} {status}: {reason}" for case, _, status, reason in result.failed)
+        again = pasteable("rig", "demo", "--out", self._out)
+        return f"{why or 'interrupted'}; with the cores free, {again} plays these again"
 
     def print_scores(self) -> None:
         """Floors and ceiling; then the live agent beside them on the cases that it met."""

@@ -195,7 +195,7 @@ def raw_server(answer: bytes, times: int) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve() -> None:
             for _ in range(times):
-                with listener.accept()[0] as peer, contextlib.suppress(ConnectionError):
+                with listener.accept()[0] as peer, contextlib.suppress(OSError):
                     peer.recv(65536)
                     peer.sendall(answer)
                     peer.shutdown(socket.SHUT_WR)

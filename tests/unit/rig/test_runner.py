@@ -344,9 +344,10 @@ def test_there_is_nothing_to_go_on_with(tiny_suite: Path, tmp_path: Path, call_r
 # --- Ctrl-C --------------------------------------------------------------------------------------
 
 
-def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int, str]:
-    """Start `rig run --jobs 2`, send SIGINT, to it alone or to all its processes as a terminal
-    does, and give exit code and standard error."""
+def _interrupted(suite: Path, run: Path, *, group: bool, when: str,
+                 number: int = signal.SIGINT) -> tuple[int, str]:
+    """Start `rig run --jobs 2`, send a signal, to it alone or to all its processes as a terminal
+    or `timeout` does, and give exit code and standard error."""
     process = subprocess.Popen(
         [sys.executable, "-m", "rig.cli", "run", str(suite), "--adapter", "silent", "--trials",
          "40", "--jobs", "2", "--out", str(run)],
@@ -364,25 +365,26 @@ def _interrupted(suite: Path, run: Path, *, group: bool, when: str) -> tuple[int
     kit.wait_until(lambda: reached() or process.poll() is not None, "it does not begin")
     assert process.poll() is None, process.stderr and process.stderr.read()
     if group:
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
     else:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
     _, err = process.communicate(timeout=kit.GUARD_S)
     return process.returncode, err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
-@pytest.mark.parametrize(("group", "when"), [
-    (False, "playing"), (True, "starting"),
-    pytest.param(True, "playing", marks=pytest.mark.slow),
+@pytest.mark.parametrize(("group", "when", "number"), [
+    (False, "playing", signal.SIGINT), (True, "starting", signal.SIGINT),
+    pytest.param(True, "playing", signal.SIGINT, marks=pytest.mark.slow),
+    (True, "playing", signal.SIGTERM), (True, "playing", getattr(signal, "SIGHUP", None)),
 ])
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(
-    group: bool, when: str, tiny_suite: Path, tmp_path: Path, call_rig: Any
+    group: bool, when: str, number: int, tiny_suite: Path, tmp_path: Path, call_rig: Any
 ) -> None:
     if when == "starting" and not Path("/proc/self/task").exists():
         pytest.skip("needs /proc to see the workers start")
     run = tmp_path / "run"
-    code, err = _interrupted(tiny_suite, run, group=group, when=when)
+    code, err = _interrupted(tiny_suite, run, group=group, when=when, number=number)
     assert code == 130
     assert "Traceback" not in err
     assert f"--out {run} --resume" in err

@@ -6,6 +6,8 @@ import pytest
 
 from verifiers.thresholds import Thresholds
 
+UP_TO = "; what is absent shows only up to 0.500 s before its end"
+
 MS = 1_000_000
 S = 1000 * MS
 LIMIT = 600 * MS
@@ -169,7 +171,8 @@ def test_yield_says_what_it_saw(make):
         ("the model held no floor at the barge-in; it still spoke 10.000 s after it "
          "(latency at most 0.600 s)")
     assert verifier.reason(recorded=S) == \
-        "the recording ends 1.000 s after the barge-in, before a stop within 0.600 s was settled"
+        "the recording ends 1.000 s after the barge-in, before a stop within 0.600 s was settled" \
+        + UP_TO
     _, verdict = verifier.judge((-S, 412 * MS), max_latency_ms=1000)
     assert (verdict.value, verdict.unit, verdict.limit) == (0.412, "s", 1.0)
     assert dict(verdict.evidence)["held_at_w0"] is True
@@ -184,7 +187,8 @@ def test_continue_says_what_it_saw(make):
                                           "the barge-in (more than 0.600 s asked)")
     assert verifier.reason() == "the model did not hold the floor at the barge-in"
     assert verifier.reason((-S, S // 2), recorded=S // 2) == (
-        "the recording ends 0.500 s after the barge-in, before 0.600 s of holding were settled")
+        "the recording ends 0.500 s after the barge-in, before 0.600 s of holding were settled"
+        + UP_TO)
     _, verdict = verifier.judge((-S, 412 * MS))
     assert (verdict.value, verdict.unit, verdict.limit) == (0.412, "s", 0.6)
     assert verifier.judge((S, 2 * S))[1].value is None
@@ -198,6 +202,6 @@ def test_accept_overlap_says_what_it_saw(make):
     assert verifier.reason(user=USER) == \
         "model and user never overlapped; the user spoke 2.000 s of the window"
     assert verifier.reason(user=USER, recorded=S) == \
-        "the recording ends 1.000 s into a window of 3.000 s without an overlap so far"
+        "the recording ends 1.000 s into a window of 3.000 s without an overlap so far" + UP_TO
     _, verdict = verifier.judge((-S, 500 * MS), user=USER)
     assert dict(verdict.evidence)["user_speech_s"] == 2.0

@@ -6,6 +6,8 @@ import pytest
 
 from verifiers.thresholds import Thresholds
 
+UP_TO = "; what is absent shows only up to 0.500 s before its end"
+
 MS = 1_000_000
 S = 1000 * MS
 LIMITS = [("TAKE_TURN", 2 * S), ("INTERRUPT", 1500 * MS)]
@@ -74,7 +76,7 @@ def test_take_turn_says_what_it_saw(make):
     assert verifier.reason((-S, S)) == ("no model onset in the window; speech that already held "
                                         "the floor is no onset (wait at most 2.000 s)")
     assert verifier.reason(recorded=S) == \
-        "the recording ends 1.000 s into the window, before a wait of 2.000 s was over"
+        "the recording ends 1.000 s into the window, before a wait of 2.000 s was over" + UP_TO
     verdict = verifier.judge((412 * MS, S), max_wait_s=1.5)[1]
     assert (verdict.value, verdict.unit, verdict.limit) == (0.412, "s", 1.5)
     assert dict(verdict.evidence)["first_span_s"] == 0.588
@@ -89,7 +91,7 @@ def test_interrupt_says_what_it_saw(make):
     assert verifier.reason((-S, S)) == ("no model onset after the trigger; speech that already "
                                         "held the floor is no cut-in (latency at most 1.500 s)")
     assert verifier.reason(recorded=S) == \
-        "the recording ends 1.000 s after the trigger, before a latency of 1.500 s was over"
+        "the recording ends 1.000 s after the trigger, before a latency of 1.500 s was over" + UP_TO
     verdict = verifier.judge((412 * MS, S), max_latency_ms=1200)[1]
     assert (verdict.value, verdict.unit, verdict.limit) == (0.412, "s", 1.2)
     assert dict(verdict.evidence)["first_span_s"] == 0.588
