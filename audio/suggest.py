@@ -8,12 +8,21 @@ from collections.abc import Iterable
 from audio.errors import InputError
 
 _SHOWN = 12
+_ALIKE, _ENDING_ALIKE, _BEGINNING_ALIKE = 0.65, 0.58, 0.5
+"""Shares of letters in common that make a name near: any; one that ends as it does, as `NUMBER`
+for `ORDER_NUMBR`; one that begins so, as `R1` for `R9` or `openai_realtime` for `openai`. So `nope`
+is no `peer` (0.5), and `agent` no `eager` (0.6). Ours."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for a name that resembles a known one in any case, else nothing."""
     names = {name.lower(): name for name in sorted(set(known))}
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    typed = given.lower()
+    near = (difflib.get_close_matches(typed, names, n=1, cutoff=_ALIKE)
+            or difflib.get_close_matches(typed, [n for n in names if n[-1:] == typed[-1:]], n=1,
+                                         cutoff=_ENDING_ALIKE)
+            or difflib.get_close_matches(typed, [n for n in names if n[:1] == typed[:1]], n=1,
+                                         cutoff=_BEGINNING_ALIKE))
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
