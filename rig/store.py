@@ -65,9 +65,14 @@ class RunInfo(BaseModel):
     """Line conditions by kind, in the order in which they act; none in runs of before."""
 
 
+_MEANS = {"suite_construction_sha256": " (the suite folder was built anew since, with other cases "
+          "or speech, or is another one)"}
+"""What a difference says to whoever does not know the name."""
+
+
 def differences(before: RunInfo, now: RunInfo) -> list[str]:
     """Every setting in which two fingerprints differ, by its dotted name: `name was x, now y`."""
-    return [f"{name} was {old}, now {new}"
+    return [f"{name} was {old}, now {new}{_MEANS.get(name, '')}"
             for name, old, new in apart(before.model_dump(), now.model_dump())]
 
 
@@ -172,6 +177,12 @@ class RunFolder:
     def exists(self) -> bool:
         return self.info_path.exists()
 
+    def is_rescored(self) -> bool:
+        """Whether here are scores of recordings that others made: scores, and nothing of a run."""
+        return self.scores_path.is_file() and not any(
+            os.path.lexists(p) for p in (self.info_path, self.cases_path, self.ledger_path,
+                                         self.rec_dir))
+
     def check_free(self) -> None:
         """Raise `InputError` when a new run must not be put here.
 
@@ -201,6 +212,11 @@ class RunFolder:
         atomic_write_text(self.info_path, info.model_dump_json(indent=2) + "\n")
 
     def read_info(self) -> RunInfo:
+        if self.is_rescored():
+            raise InputError.expected(
+                "a run folder with run.json", got="what `rig rescore` scored, which has no "
+                f"sessions to go back to; `{pasteable('rig', 'report', self.path)}` shows it",
+                where=self.path)
         return read_model(self.info_path, RunInfo, "a run folder with run.json; make one with "
                           "`rig run SUITE_DIR --adapter NAME --out RUN`")
 

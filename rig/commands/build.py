@@ -15,12 +15,13 @@ from audio.synthesis import DEFAULT_ENGINE
 from probes.expand import conversation_ids, expand, plan_streams, select
 from probes.gates import GateError, check_suite
 from probes.loader import load_suite
+from probes.manifest import SuiteInfo
 from probes.render import build_suite
 from rig.clock import Stopwatch
 from rig.console import Output
 from rig.rendering import EngineRenderer
 from rig.settings import default_jobs, key_values
-from rig.store import FolderLock, make_folder
+from rig.store import FolderLock, make_folder, read_model
 
 
 @click.command("build")
@@ -47,7 +48,8 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
             aligner_weights: str | None, out: Path | None, levels: tuple[str, ...],
             filter_expr: str | None, jobs: int | None, dry_run: bool, as_json: bool) -> int:
     """Validate a suite (its built-in name or its folder) and render the user's side: audio, word
-    alignment, windows, manifest. What was rendered before is taken from the cache.
+    alignment, windows, manifest. What was rendered into OUT before is taken from its cache,
+    OUT/.cache; another OUT renders again. A suite that stands in OUT is replaced.
 
     \b
     Example:
@@ -88,6 +90,7 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
         folder = out if out is not None else Path("suites") / Path(suite).name
         with (_kept_for_us(folder),
               output.progress(f"render with {tts}", len(judged)) as progress):
+            before = _suite_here(folder)
             info = build_suite(
                 spec, folder, renderer, select=cases, jobs=jobs or default_jobs(),
                 progress=lambda done, total, label: progress.update(done, label, total=total))
@@ -100,8 +103,24 @@ def command(suite: str, tts: str, tts_settings: tuple[str, ...], voice: str | No
                 f"rendered with {info.engine.get('name', tts)} in {watch.elapsed_s:.1f} s")
     for note in info.notes:
         output.line(f"note: {note}")
+    if before is not None and before.construction_sha256 != info.construction_sha256:
+        output.note(f"{folder}: replaced {_told(before)} by {_told(info)}; a run of the former "
+                    "cannot be resumed on it")
     output.document({"suite_dir": str(folder), **info.model_dump(mode="json")})
     return 0
+
+
+def _suite_here(folder: Path) -> SuiteInfo | None:
+    """The suite that stands in this folder, if one can be read."""
+    try:
+        return read_model(folder / "suite.json", SuiteInfo, "a built suite")
+    except InputError:
+        return None
+
+
+def _told(info: SuiteInfo) -> str:
+    return (f"{info.suite} {info.suite_version} with {info.n_cases} cases (rendered with "
+            f"{info.engine.get('name', 'unnamed')}, construction {info.construction_sha256[:8]})")
 
 
 @contextmanager

@@ -28,7 +28,8 @@ from rig.tables import print_scores
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 def command(manifest: Path, audio_dir: Path, settings: tuple[str, ...], out: Path | None,
             as_json: bool) -> int:
-    """Score stereo recordings that were made elsewhere, one JSON object a line.
+    """Score stereo recordings that were made elsewhere, one JSON object a line. Exit code 3 where
+    not one recording can be used.
 
     \b
     Example of a line:
@@ -60,4 +61,8 @@ def command(manifest: Path, audio_dir: Path, settings: tuple[str, ...], out: Pat
             output.note(f"{case['case_id']}: unscored: {case['reason']}")
     output.line(f"scores: {folder.scores_path}")
     output.document(document)
+    if all(row.problem is not None for row in rows):
+        output.note(f"no case was scored: none of the {len(rows)} recordings under {audio_dir} can "
+                    "be used; see the reasons above")
+        return 3
     return 0
