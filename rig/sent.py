@@ -105,6 +105,7 @@ class LineUser:
             rate_hz, case_id, trial, None if level is None else level.level_dbov, self.heard,
             lambda: [_voice(path, rate_hz) for path in voices])
         self._conditions = tuple(conditions)
+        self._babble = {"babble_conversations": len(voices)} if needs_voices(conditions) else {}
         self._chain = Chain(conditions, context)
         self._chain.prime(self._wire.samples(0, self._chain.lead_n, None))
 
@@ -118,7 +119,7 @@ class LineUser:
     def facts(self) -> LineFacts:
         """What to record of it."""
         return LineFacts(self._wire.rate_hz, conditions_facts(self._conditions),
-                         self._chain.achieved())
+                         self._chain.achieved() | self._babble)
 
 
 class HeardAudio:

@@ -80,6 +80,7 @@ def test_babble_is_made_of_the_others(tmp_path: Path) -> None:
     user = LineUser(parse_all(["noise=babble:0"]), PLAN, can(16_000), "R1-A-1-L2", 1, paths)
     frames = [user.frame(k, None) for k in range(FRAMES)]
     assert user.facts().achieved["snr_db"] == pytest.approx(0, abs=0.15)
+    assert user.facts().achieved["babble_conversations"] == 3
     assert np.concatenate(frames).any()
 
 
