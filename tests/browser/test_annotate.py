@@ -127,6 +127,62 @@ def test_a_page_that_is_open_twice_loses_no_answer(
             "of the first", "of the second"]
 
 
+def test_whoever_types_is_not_disturbed_by_another_window(
+        open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """Keys of a comment must not become answers: the place of typing stays, and what is wrong."""
+    path, _ = _made("h1", tmp_path, 3)
+    first = open_page()
+    first.goto(path.as_uri())
+    second = first.context.new_page()
+    second.goto(path.as_uri())
+    second.keyboard.press("n")
+    first.get_by_label("Earliest fitting moment").fill("abc")
+    first.get_by_label("Comment").focus()
+    first.keyboard.type("at ")
+    second.get_by_label("Comment").fill("of the second")
+    until(first, "document.getElementById('annotate-saved').textContent !== ''"
+                 " && JSON.stringify(localStorage).includes('of the second')")
+    first.keyboard.type("7 s")
+    assert first.get_by_label("Comment").input_value() == "at 7 s"
+    assert first.get_by_label("Earliest fitting moment").input_value() == "abc"
+    assert first.locator("input[name=action]:checked").count() == 0
+    # the very item that is typed in: asked anew, and typing goes on there
+    second.keyboard.press("Tab")
+    second.click("#annotate-previous")
+    second.get_by_label("Comment").fill("theirs")
+    until(first, "document.querySelector('textarea').value === 'theirs'")
+    first.keyboard.type(", 7 s")
+    assert first.get_by_label("Comment").input_value() == "theirs, 7 s"
+    assert first.locator("input[name=action]:checked").count() == 0
+
+
+def test_answers_that_the_browser_cannot_keep_are_not_lost_to_another_window(
+        open_page: Callable[..., Any], tmp_path: Path) -> None:
+    path, _ = _made("h1", tmp_path, 3)
+    first = open_page()
+    first.goto(path.as_uri())
+    second = first.context.new_page()
+    second.goto(path.as_uri())
+    first.get_by_label("Comment").fill("kept")
+    until(second, "document.querySelector('textarea').value === 'kept'")
+    first.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new Error('full') } }")
+    first.keyboard.press("Tab")
+    first.click("#annotate-next")
+    first.get_by_label("Comment").fill("kept nowhere else")
+    assert "NOT saved" in first.inner_text("#annotate-saved")
+    second.get_by_label("Comment").fill("later")
+    until(first, "JSON.stringify(localStorage).includes('later')")
+    until(first, "document.getElementById('annotate-saved').textContent.includes('NOT saved')")
+    assert [a["comment"] for a in json.loads(_download(first, "#annotate-json"))["answers"]] == [
+        "later", "kept nowhere else"]
+    # wiped by somebody: what a window still holds is kept again
+    third = first.context.new_page()
+    third.goto(path.as_uri())
+    third.evaluate("localStorage.clear()")
+    until(third, "JSON.stringify(localStorage).includes('later')")
+
+
 def test_answers_outlive_a_reload_and_go_on_elsewhere(
         open_page: Callable[..., Any], tmp_path: Path) -> None:
     path, _ = _made("h1", tmp_path, 3)

@@ -6,12 +6,13 @@
 (() => {
   const LEAD_S = 3;
   const page = rigData("annotate");
-  const answers = rigAnswers(page, () => show(touched ? at : firstUndone(), false));
+  const answers = rigAnswers(page, () => taken());
   const element = rigElement;
   const by = (name) => document.getElementById("annotate-" + name);
   let at = 0;
   let player = null;
   let touched = false;
+  let drawn = "";
 
   /* --- an item ----------------------------------------------------------------------------- */
 
@@ -86,7 +87,7 @@
   const changed = (item, name, value) => {
     const why = value === null ? null : answers.problem(name, value);
     answers.set(item.id, name, why ? null : value);
-    touched = true;
+    drawn = JSON.stringify(answers.get(item.id));
     tell(name, why);
     const values = answers.get(item.id);
     if (item.fields.includes("latest_s") && !why && (name === "earliest_s" || name === "latest_s")) {
@@ -128,18 +129,41 @@
 
   const firstUndone = () => Math.max(0, page.items.findIndex((i) => answers.missing(i).length));
 
-  const show = (index, focus) => {
-    if (focus) touched = true;
-    at = Math.max(0, Math.min(page.items.length - 1, index));
-    if (player) player.close();
-    player = null;
-    const item = page.items[at];
+  const ask = (item) => {
     const values = answers.get(item.id);
-    by("blocks").replaceChildren(...item.blocks.map(block), ...(item.clip ? [sound(item)] : []));
+    drawn = JSON.stringify(values);
     by("form").replaceChildren(...item.fields.map((name, k) => {
       const field = page.fields[name];
       return (field.kind === "choice" ? choice : typed)(item, name, field, values[name], k === 0);
     }));
+  };
+
+  /* Answers came from another window. Whoever works here keeps the item, its sound and the place of
+     typing; only where this very item was answered elsewhere its questions are asked anew. */
+  const taken = () => {
+    const item = page.items[at];
+    if (!touched) return show(firstUndone(), false);
+    if (item && JSON.stringify(answers.get(item.id)) !== drawn) {
+      const active = document.activeElement;
+      const again = active && by("form").contains(active)
+        ? [...by("form").elements].indexOf(active) : -1;
+      ask(item);
+      const input = by("form").elements[again];
+      if (input) {
+        input.focus();
+        if (input.type !== "radio") input.setSelectionRange(input.value.length, input.value.length);
+      }
+    }
+    return status();
+  };
+
+  const show = (index, focus) => {
+    at = Math.max(0, Math.min(page.items.length - 1, index));
+    if (player) player.close();
+    player = null;
+    const item = page.items[at];
+    by("blocks").replaceChildren(...item.blocks.map(block), ...(item.clip ? [sound(item)] : []));
+    ask(item);
     status();
     if (focus) {
       by("heading").focus({ preventScroll: true });
@@ -205,6 +229,10 @@
   window.addEventListener("beforeunload", (event) => {
     if (answers.unsaved) event.preventDefault();
   });
+
+  for (const name of ["keydown", "pointerdown", "input"]) {
+    document.addEventListener(name, () => { touched = true; }, { capture: true });
+  }
 
   /* --- keys -------------------------------------------------------------------------------- */
 

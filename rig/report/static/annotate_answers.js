@@ -51,18 +51,21 @@
       return out;
     };
 
-    const document_ = () => ({
+    const said = (id) => Object.keys(given(id)).length > 0;
+
+    /* With `all`, items whose answers were taken back as well: another window must learn of that. */
+    const document_ = (all) => ({
       kind: "duplexrig answers", schema_version: page.schema_version, study: page.study,
       page_id: page.page_id, annotator: page.annotator, saved: new Date().toISOString(),
       complete: done() === page.items.length,
-      answers: page.items.filter((item) => answers.has(item.id)).map((item) => ({
+      answers: page.items.filter((item) => answers.has(item.id) && (all || said(item.id))).map((item) => ({
         item_id: item.id, answered: answers.get(item.id).answered, ...given(item.id),
       })),
     });
 
     const keep = () => {
       try {
-        localStorage.setItem(place, JSON.stringify(document_()));
+        localStorage.setItem(place, JSON.stringify(document_(true)));
         state.kept = true;
         state.unsaved = false;
       } catch {
@@ -75,9 +78,7 @@
       const values = { ...given(id) };
       if (value === null || value === "") delete values[name];
       else values[name] = value;
-      if (Object.keys(values).length) {
-        answers.set(id, { answered: new Date().toISOString(), values });
-      } else answers.delete(id);
+      answers.set(id, { answered: new Date().toISOString(), values });
       keep();
     };
 
@@ -128,7 +129,7 @@
     const csv = () => {
       const names = Object.keys(page.fields);
       const head = ["page_id", "study", "annotator", "item_id", "answered", ...names];
-      const rows = document_().answers.map((a) =>
+      const rows = document_(false).answers.map((a) =>
         [page.page_id, page.study, page.annotator, a.item_id, a.answered,
           ...names.map((name) => a[name])]);
       return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
@@ -140,18 +141,32 @@
       try { answers = read(before); } catch { answers = new Map(); }
     }
     window.addEventListener("storage", (event) => {
-      if (event.key !== place || event.newValue === null) return;
-      try { answers = read(event.newValue); } catch { return; }
+      if (event.key !== place && event.key !== null) return;
+      if (event.key === null || event.newValue === null) keep();  // wiped: they are all still here
+      else {
+        let theirs;
+        try { theirs = read(event.newValue); } catch { return; }
+        // Of each item the later answer: what is new here they may not know yet.
+        let news = false;
+        for (const [id, own] of answers) {
+          const other = theirs.get(id);
+          if (other && other.answered >= own.answered) continue;
+          theirs.set(id, own);
+          news = true;
+        }
+        answers = theirs;
+        if (news) keep();
+      }
       elsewhere();
     });
 
     return {
       get: given, set, missing, problem, done, load, csv,
-      json: () => JSON.stringify(document_(), null, 1) + "\n",
+      json: () => JSON.stringify(document_(false), null, 1) + "\n",
       downloaded: () => { state.unsaved = false; },
       get kept() { return state.kept; },
       get unsaved() { return state.unsaved; },
-      get any() { return answers.size > 0; },
+      get any() { return page.items.some((item) => said(item.id)); },
     };
   };
 })();

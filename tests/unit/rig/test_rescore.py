@@ -324,6 +324,7 @@ def test_a_recording_that_breaks_off_is_scored_as_far_as_it_decides(bench: Bench
     assert all("truncated" in c["flags"] for c in found.values())
     reason = found["no turn taken so far"]["reason"]
     assert "the recording ends 1.5" in reason
+    assert reason.endswith("; what is absent shows only up to 0.500 s before its end")
 
 
 def test_what_cannot_be_scored_says_why_and_the_others_are_scored(bench: Bench) -> None:
