@@ -15,6 +15,7 @@ from audio.condition_text import parse_all
 from audio.errors import InputError
 from probes.expand import select
 from probes.render import load_built
+from rig import ledger, starts
 from rig.at_a_time import capped, ceiling
 from rig.budget import Budget, Limits
 from rig.clock import ClockKind
@@ -144,6 +145,7 @@ def command(
     if not cases:
         raise InputError("--level/--filter: expected at least one case to play, got none of "
                          f"{len(built.cases)}")
+    folder = RunFolder(out if out is not None else Path("runs") / adapter)
     asked = jobs
     jobs = _sessions_at_a_time(adapter, system.settings, kind, jobs, workers)
     if dry_run:
@@ -152,27 +154,29 @@ def command(
         if fewer is not None:
             output.note(fewer)
         minutes = plan_minutes(cases, built.streams, bounds) * trials
+        longest_s = {case.case_id: planned_s(case, built.streams[case.stream_id], bounds)
+                     for case in cases}
+        done = _count_before(budget, folder, longest_s) if resume else set()
+        left = [longest_s[case.case_id] for trial in range(1, trials + 1) for case in cases
+                if (case.case_id, trial) not in done]
         plan: dict[str, Any] = {
             "adapter": adapter, "clock": kind, "cases": len(cases), "trials": trials,
             "sessions": len(cases) * trials, "max_session_minutes": round(minutes, 2),
             **estimated(tariff, minutes),
-            **within_limits(budget, [planned_s(case, built.streams[case.stream_id], bounds)
-                                     for case in cases] * trials),
+            **within_limits(budget, left),
             "jobs": jobs, "sessions_at_a_time": None if most is None else most.sessions,
             "sessions_at_a_time_source": "unknown" if most is None else most.source}
         texts = condition_texts(conditions_facts(line))
         output.table("dry run: nothing was played", ["what", "value"],
                      [*told(plan), *(("condition", text) for text in texts)])
         plan["conditions"] = texts
-        if plan.get("fit_within_limits") == 0:
-            first_s = planned_s(cases[0], built.streams[cases[0].stream_id], bounds)
-            output.note(f"nothing would be played: {budget.refusal(first_s)}")
+        if left and plan.get("fit_within_limits") == 0:
+            output.note(f"nothing would be played: {budget.refusal(left[0])}")
         missing = registry.spec(adapter).missing()
         if missing is not None:
             output.note(f"before this can be played: {missing}")
         output.document(plan)
         return 0
-    folder = RunFolder(out if out is not None else Path("runs") / adapter)
     request = RunRequest(
         suite_dir=suite_dir, run=folder, adapter=adapter, settings=values, cases=tuple(cases),
         trials=trials, jobs=jobs, clock=kind, retries=retries, resume=resume, bounds=bounds,
@@ -225,6 +229,15 @@ def command(
         output.note(limit_reached(result, again(result.limit)))
         return 1
     return 3 if result.failed else 0
+
+
+def _count_before(budget: Budget, folder: RunFolder,
+                  longest_s: Mapping[str, float]) -> set[tuple[str, int]]:
+    """Count what the run has used so far, for a dry run of how it goes on; what is done of it."""
+    attempts = ledger.read(folder.ledger_path)
+    budget.count_before(attempts, starts.lost(starts.read(folder.starts_path), attempts),
+                        lambda case_id: longest_s.get(case_id, max(longest_s.values())))
+    return set(ledger.finished(attempts))
 
 
 def _tell(output: Output, folder: RunFolder, asked: Mapping[str, Any], result: RunResult,

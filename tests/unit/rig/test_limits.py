@@ -402,3 +402,23 @@ def test_a_dry_run_says_how_many_sessions_the_limits_have_room_for(
     none, said = plan("--max-cost", 1e-3)
     assert none["fit_within_limits"] == 0
     assert "nothing would be played: --max-cost 0.001" in said
+
+
+def test_a_dry_run_of_how_a_run_goes_on_counts_what_it_has_used(
+    tiny_suite: Path, prices: Path, tmp_path: Path, call_rig: Any
+) -> None:
+    asked = ("run", tiny_suite, "--adapter", "silent", "--prices", prices, "--out",
+             tmp_path / "run", "--jobs", 1, "--json")
+    whole = json.loads(call_rig(*asked, "--dry-run").out)["max_session_minutes"]
+    limit = ("--max-minutes", whole * 0.7)
+    first = json.loads(call_rig(*asked, "--dry-run", *limit).out)["fit_within_limits"]
+    assert first == 2
+    assert call_rig(*asked, *limit).code == 1
+    played = len(kit.ledger(tmp_path / "run"))
+    assert played >= first
+    again = call_rig(*asked, "--resume", "--dry-run", *limit)
+    assert json.loads(again.out)["fit_within_limits"] == 0
+    assert "nothing would be played: --max-minutes" in again.err
+    assert len(kit.ledger(tmp_path / "run")) == played, "a dry run"
+    more = call_rig(*asked, "--resume", "--dry-run", "--max-minutes", 2 * whole)
+    assert json.loads(more.out)["fit_within_limits"] == 3 - played
