@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -294,6 +294,15 @@ class _AtOnce:
         pass
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """Where tests run in the background SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("pool", [False, True])
 @pytest.mark.parametrize("moment", ["before the line is written", "while it is synced"])
