@@ -119,7 +119,7 @@ def total_rows(total: Mapping[str, Any]) -> list[list[Any]]:
     spread = total.get("sensitivity", {}).get("range", {})
     reference, gates = total["reference"], total["gates"]
     return [
-        ["L1 p50 ms", f"{_ms(l1['p50_ms'])}{_interval(l1['p50_ci'], 1)} n={l1['n']}{_bare(l1)}",
+        ["L1 p50 ms", f"{_ms(l1['p50_ms'])}{_interval(l1['p50_ci'], 1)} n={l1['n']}",
          _spread(spread.get("l1_p50_ms"), 1), reference["l1_p50_ms"], _gate(gates["l1_p50_ms"])],
         ["L1 p90 ms", f"{_ms(l1['p90_ms'])}{_interval(l1['p90_ci'], 1)} n={l1['n']}",
          _spread(spread.get("l1_p90_ms"), 1), reference["l1_p90_ms"], ""],
@@ -148,6 +148,9 @@ def total_lines(total: Mapping[str, Any]) -> list[str]:
     out = [f"caller turns {l1['caller_turns_n']}, without a reply {l1['missing_n']}; yield "
            f"points apart: {take['overlapped']} with the agent already speaking, "
            f"{take['fast']} with a fast reply; in no rate: {l1['doubtful_n']} doubtful turns"]
+    bare = _ms(l1.get("p50_uncorrected_ms"))
+    if bare not in ("-", _ms(l1["p50_ms"])):
+        out.append(f"L1 p50 with bare edges, as the detector has them: {bare} ms")
     if (by := total.get("sensitivity", {}).get("by_setting", {}).get("min_silence_ms")):
         out.append(f"over the minimum silence alone: L1 p50 {_spread(by['l1_p50_ms'], 1)} ms, "
                    f"turn-take {_spread(by['turn_take_rate'], 100)}")
@@ -236,12 +239,6 @@ def _value(stat: Mapping[str, Any], name: str, ci: str) -> str:
 
 def _ms(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-def _bare(l1: Mapping[str, Any]) -> str:
-    """The median with the detector's edges as they are, where that is another."""
-    bare = _ms(l1.get("p50_uncorrected_ms"))
-    return "" if bare in ("-", _ms(l1["p50_ms"])) else f" ({bare} with bare edges)"
 
 
 def _percent(value: float | None) -> str:
