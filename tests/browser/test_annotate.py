@@ -102,13 +102,19 @@ def test_a_page_is_filled_in_by_keys_given_back_and_read(
     assert json.loads(as_csv.out) == found
 
 
+def _open_twice(open_page: Callable[..., Any], out: Path) -> tuple[Path, Any, Any]:
+    """A page of three items, and two windows of one browser that show it."""
+    path, _ = _made("h1", out, 3)
+    first = open_page()
+    second = first.context.new_page()
+    for page in (first, second):
+        page.goto(path.as_uri())
+    return path, first, second
+
+
 def test_a_page_that_is_open_twice_loses_no_answer(
         open_page: Callable[..., Any], tmp_path: Path) -> None:
-    path, _ = _made("h1", tmp_path, 3)
-    first = open_page()
-    first.goto(path.as_uri())
-    second = first.context.new_page()
-    second.goto(path.as_uri())
+    _, first, second = _open_twice(open_page, tmp_path)
     first.get_by_label("Comment").fill(HOSTILE)
     until(second, f"document.querySelector('textarea').value === {json.dumps(HOSTILE)}")
     second.keyboard.press("n")
@@ -130,11 +136,7 @@ def test_a_page_that_is_open_twice_loses_no_answer(
 def test_whoever_types_is_not_disturbed_by_another_window(
         open_page: Callable[..., Any], tmp_path: Path) -> None:
     """Keys of a comment must not become answers: the place of typing stays, and what is wrong."""
-    path, _ = _made("h1", tmp_path, 3)
-    first = open_page()
-    first.goto(path.as_uri())
-    second = first.context.new_page()
-    second.goto(path.as_uri())
+    _, first, second = _open_twice(open_page, tmp_path)
     second.keyboard.press("n")
     first.get_by_label("Earliest fitting moment").fill("abc")
     first.get_by_label("Comment").focus()
@@ -158,11 +160,7 @@ def test_whoever_types_is_not_disturbed_by_another_window(
 
 def test_answers_that_the_browser_cannot_keep_are_not_lost_to_another_window(
         open_page: Callable[..., Any], tmp_path: Path) -> None:
-    path, _ = _made("h1", tmp_path, 3)
-    first = open_page()
-    first.goto(path.as_uri())
-    second = first.context.new_page()
-    second.goto(path.as_uri())
+    path, first, second = _open_twice(open_page, tmp_path)
     first.get_by_label("Comment").fill("kept")
     until(second, "document.querySelector('textarea').value === 'kept'")
     first.evaluate(
