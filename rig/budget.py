@@ -8,7 +8,7 @@ longest; what it did use replaces that when it has ended.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from audio.errors import InputError
@@ -57,6 +57,13 @@ class Totals:
             return money(self.cost, self.currency)
         lower = f"at least {money(self.cost, self.currency)}, " if self.cost else "cost unknown: "
         return f"{lower}{counted(self.unknown_n, 'session')} of unknown price"
+
+
+def longest_known(longest_s: Mapping[str, float]) -> Callable[[str], float]:
+    """How long a session of a case may be, by the cases at hand; one that is none of them, of an
+    earlier call, as long as the longest."""
+    most_s = max(longest_s.values())
+    return lambda case_id: longest_s.get(case_id, most_s)
 
 
 class Budget:

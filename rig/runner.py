@@ -18,7 +18,7 @@ from audio.vad import VadSettings
 from probes.manifest import Case, Stream, SuiteInfo
 from probes.render import load_built
 from rig.at_a_time import capped
-from rig.budget import Budget, Limits, Totals
+from rig.budget import Budget, Limits, Totals, longest_known
 from rig.clock import ClockKind
 from rig.job import Job, planned_s, play_beside, play_job
 from rig.ledger import Attempt, Ledger, dumps, finished, latest
@@ -109,11 +109,6 @@ def choose_clock(adapter: Adapter, wanted: ClockKind | None) -> ClockKind:
     return wanted or ("real" if adapter.capabilities.realtime_only else "virtual")
 
 
-def plan_minutes(cases: Sequence[Case], streams: Mapping[str, Stream], bounds: Bounds) -> float:
-    """Upper estimate of session minutes for one trial: speech plus every wait at its bound."""
-    return sum(planned_s(case, streams[case.stream_id], bounds) for case in cases) / 60
-
-
 def run_info(request: RunRequest, suite: SuiteInfo, streams: Mapping[str, Stream],
              adapter: Adapter, clock: ClockKind) -> RunInfo:
     """The fingerprint of a run."""
@@ -195,7 +190,7 @@ def run(request: RunRequest, on_attempt: Callable[[Attempt, int, int], None] | N
             by_id = {job.case.case_id: _planned_s(job) for job in jobs}
             budget.count_before(ledger.attempts,
                                 lost(starts.before, ledger.attempts) if starts else (),
-                                lambda case_id: by_id.get(case_id, max(by_id.values())))
+                                longest_known(by_id))
             jobs_n, fewer = capped(request.jobs, adapter, request.at_a_time)
             if fewer is not None:
                 note(fewer)

@@ -17,7 +17,7 @@ from probes.expand import select
 from probes.render import load_built
 from rig import ledger, starts
 from rig.at_a_time import capped, ceiling
-from rig.budget import Budget, Limits
+from rig.budget import Budget, Limits, longest_known
 from rig.clock import ClockKind
 from rig.commands.conditions import print_conditions
 from rig.commands.prices import prices_option
@@ -37,7 +37,7 @@ from rig.flow import FLOODED
 from rig.job import planned_s
 from rig.ledger import Attempt
 from rig.prices import price_book
-from rig.runner import RunRequest, RunResult, choose_clock, plan_minutes, run
+from rig.runner import RunRequest, RunResult, choose_clock, run
 from rig.schedule import Bounds
 from rig.sent import check_conditions, condition_texts, conditions_facts
 from rig.settings import default_jobs, key_values
@@ -153,9 +153,10 @@ def command(
         jobs, fewer = capped(jobs, system, at_a_time)
         if fewer is not None:
             output.note(fewer)
-        minutes = plan_minutes(cases, built.streams, bounds) * trials
         longest_s = {case.case_id: planned_s(case, built.streams[case.stream_id], bounds)
                      for case in cases}
+        # Upper estimate: speech plus every wait at its bound.
+        minutes = sum(longest_s.values()) / 60 * trials
         done = _count_before(budget, folder, longest_s) if resume else set()
         left = [longest_s[case.case_id] for trial in range(1, trials + 1) for case in cases
                 if (case.case_id, trial) not in done]
@@ -236,7 +237,7 @@ def _count_before(budget: Budget, folder: RunFolder,
     """Count what the run has used so far, for a dry run of how it goes on; what is done of it."""
     attempts = ledger.read(folder.ledger_path)
     budget.count_before(attempts, starts.lost(starts.read(folder.starts_path), attempts),
-                        lambda case_id: longest_s.get(case_id, max(longest_s.values())))
+                        longest_known(longest_s))
     return set(ledger.finished(attempts))
 
 
