@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,7 +70,7 @@ class Reply(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class Asking(Generic[T]):
     """Replies in the order of the questions. `stopped` says why the rest was not asked, `limit`
-    that the budget was why."""
+    that the budget kept a request from being sent, or sent again."""
 
     replies: tuple[Reply[T], ...]
     stopped: str | None = None
@@ -179,6 +180,8 @@ class Asker:
         self._retry_errors = retry_errors
         self._changed = threading.Condition()
         self._in_flight = 0
+        self._again: deque[object] = deque()
+        """Those in flight that wait for room to be sent again, the first to be served first."""
         self._given_up = 0
         self._stopped: str | None = None
         self._limit = False
@@ -221,6 +224,9 @@ class Asker:
             return _read(question, self._endpoint.ask(question.body, question.repeat))
         with self._changed:
             while self._stopped is None:
+                if self._again:  # what was sent before goes first
+                    self._changed.wait()
+                    continue
                 refusal = self._purse.refusal(question)
                 if refusal is None:
                     self._in_flight += 1
@@ -260,12 +266,25 @@ class Asker:
                 self._changed.notify_all()
 
     def _pay_again(self, question: Question[T]) -> bool:
-        """Whether a request that may have been paid for may be sent again."""
+        """Whether a request that may have been paid for may be sent again. It waits for room as
+        long as any in flight does not wait for the same: so one of them always goes on."""
+        turn = object()
         with self._changed:
-            if self._purse.refusal(question) is not None:
-                return False
-            self._purse.lost(question)  # the send before
-            return True
+            self._again.append(turn)
+            self._changed.notify_all()  # the first in the row may wait for nothing now
+            while True:
+                first = self._again[0] is turn
+                sent = first and self._purse.refusal(question) is None
+                if sent or (first and self._in_flight == len(self._again)):
+                    break
+                self._changed.wait()
+            self._again.popleft()
+            self._changed.notify_all()
+            if sent:
+                self._purse.lost(question)  # the send before
+            else:
+                self._limit = True
+            return sent
 
     def _gave_up(self, why: str) -> str:
         with self._changed:

@@ -26,7 +26,8 @@ from probes.spec import Conversation
 @dataclass(frozen=True)
 class Step:
     """One answer. `cut` sends only so many bytes of the body; `reset` breaks the connection off
-    before any; `stall` sends nothing until the server stops; `drip_s` waits before each byte."""
+    before any; `stall` sends nothing until the server stops; `drip_s` waits before each byte;
+    `before` is called first, while other requests go on."""
 
     body: bytes = b""
     status: int = 200
@@ -37,6 +38,7 @@ class Step:
     stall: bool = False
     drip_s: float = 0.0
     claim_length: int | None = None
+    before: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ class ChatServer:
 
     def _play(self, to: BaseHTTPRequestHandler, step: Step) -> None:
         to.close_connection = True
+        if step.before is not None:
+            step.before()
         if step.stall:
             self._stop.wait(20)
             return

@@ -100,6 +100,87 @@ def test_a_send_that_may_have_been_paid_for_counts(tmp_path: Path) -> None:
     assert "at most EUR 1.8000 are used" in str(asking.stopped)
 
 
+def in_step(n: int) -> threading.Barrier:
+    """For `n` requests at a time; one that stays away is told after ten seconds."""
+    return threading.Barrier(n, timeout=10)
+
+
+def number_of(request: Received) -> int:
+    return int(request.value["n"])
+
+
+@pytest.mark.parametrize("n", [2, 8])
+def test_what_is_sent_again_waits_for_what_others_in_flight_may_cost(tmp_path: Path,
+                                                                     n: int) -> None:
+    """All go out together and the first one's connection breaks. Its second send has room only
+    when the others are answered, and they are so only after it asked for that room."""
+    together = in_step(n)
+    asked_again = threading.Event()
+
+    def first_breaks(request: Received, number: int) -> Step:
+        if number >= n:
+            return Step(completion("good"))
+        if number_of(request) == 0:
+            return Step(reset=True, before=together.wait)
+        return Step(completion("good"), before=lambda: together.wait() + asked_again.wait(10))
+
+    def note(_text: str) -> None:
+        threading.Timer(0.1, asked_again.set).start()
+
+    with ChatServer(first_breaks) as server:
+        judge = judge_at(server.url)
+        endpoint = ChatEndpoint(judge.address, None, AnswerCache(tmp_path), note=note)
+        # At the end one is lost, one in flight again, and the others are paid.
+        asking = Asker(judge, endpoint, max_cost=n * MOST + (n - 1) * 0.02).ask_all(questions(n))
+    assert asked_again.is_set()
+    assert (kinds(asking), endpoint.counts.sent_again) == (["judged"] * n, 1)
+    assert (asking.stopped, asking.limit) == (None, False)
+
+
+@pytest.mark.parametrize(("n", "room_for", "judged"), [(2, 2, 0), (4, 4, 0), (4, 5, 1), (4, 6, 4)])
+def test_when_all_in_flight_are_to_be_sent_again_the_first_is_refused(
+        tmp_path: Path, n: int, room_for: int, judged: int) -> None:
+    """All connections break: what was sent is lost, so only the room beside it lets some go on.
+    Room for two beside it is enough for all: an answered one costs 0.02 and gives the rest back."""
+    together = in_step(n)
+
+    def all_break(_request: Received, number: int) -> Step:
+        if number >= n:
+            return Step(completion("good"))
+        return Step(reset=True, before=together.wait)
+
+    with ChatServer(all_break) as server:
+        asking, endpoint = asked(server.url, tmp_path, n, (room_for + 0.01) * MOST)
+    assert sorted(kinds(asking)) == ["judge_error"] * (n - judged) + ["judged"] * judged
+    assert all(r.rule == (None if r.kind == "judged" else "no_answer") for r in asking.replies)
+    assert (endpoint.counts.sent, asking.limit) == (n + judged, judged < n)
+
+
+def test_a_second_send_goes_before_the_first_of_another(tmp_path: Path) -> None:
+    """Two are in flight and the third waits for room; the one that broke comes before it."""
+    together = in_step(2)
+    asked_again = threading.Event()
+
+    def one_breaks(request: Received, number: int) -> Step:
+        if number == 0:
+            return Step(reset=True, before=together.wait)
+        if number == 1:
+            return Step(completion("good"), before=lambda: together.wait() + asked_again.wait(10))
+        return Step(completion("good"))
+
+    def note(_text: str) -> None:
+        threading.Timer(0.1, asked_again.set).start()
+
+    with ChatServer(one_breaks) as server:
+        judge = judge_at(server.url)
+        endpoint = ChatEndpoint(judge.address, None, AnswerCache(tmp_path), note=note)
+        asking = Asker(judge, endpoint, max_cost=2.9 * MOST).ask_all(questions(3))
+    order = [number_of(request) for request in server.received]
+    assert sorted(order[:2]) == [0, 1]
+    assert order[2:] == [order[0], 2]
+    assert (kinds(asking), asking.limit) == (["judged"] * 3, False)
+
+
 def test_a_refusal_is_not_paid_for(tmp_path: Path) -> None:
     with ChatServer([error(503), error(429), Step(completion("good"))]) as server:
         asking, endpoint = asked(server.url, tmp_path, 1, 1.1 * MOST)
