@@ -14,6 +14,7 @@ bias upwards, and by how much is `overlap_s`. `no_opportunity` marks a model tha
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement
 from verifiers.thresholds import Limits
 from verifiers.verdict import Outcome, Verdict, text_s, verdict
@@ -30,8 +31,8 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:  # noqa: ARG001
     return verdict(outcome, {
         Outcome.PASS: f"model and user overlapped for {text_s(reading.overlap_ns)}; {user}",
         Outcome.FAIL: f"model and user never overlapped; {user}",
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} into a window of "
-                          f"{text_s(reading.length_ns)} without an overlap so far",
+        Outcome.UNSCORED: ends_early(
+            reading, f"into a window of {text_s(reading.length_ns)} without an overlap so far"),
     }, value=ns_to_s(reading.overlap_ns), unit="s", limit=0.0,
         evidence=(("held_at_w0", reading.held_at_w0),
                   ("user_speech_s", ns_to_s(reading.user_speech_ns))))

@@ -15,6 +15,7 @@ Breaths and clicks that the VAD takes for speech pass: bias upwards.
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.label import Label, label
 from verifiers.measurement import Measurement, WindowReading
 from verifiers.thresholds import Limits
@@ -28,9 +29,9 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(outcome, {
         Outcome.PASS: _sentence(reading, limits),
         Outcome.FAIL: _sentence(reading, limits),
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} into a window of "
-                          f"{text_s(reading.length_ns)}, before the count and the length of the "
-                          "model's spans were settled",
+        Outcome.UNSCORED: ends_early(
+            reading, f"into a window of {text_s(reading.length_ns)}, before the count and the "
+            "length of the model's spans were settled"),
     }, value=seconds(reading.first_span_ns), unit="s", limit=ns_to_s(limits.ceiling_ns),
         evidence=(("spans_in_window", reading.spans_in_window), ("max_spans", limits.max_spans)))
 

@@ -15,6 +15,7 @@ silent. A pause of 0.3 s or more inside a rendering ends its span: bias downward
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement, WindowReading
 from verifiers.thresholds import Limits
 from verifiers.verdict import Outcome, Verdict, seconds, text_s, verdict
@@ -41,8 +42,8 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(_outcome(reading, limit), {
         Outcome.PASS: found,
         Outcome.FAIL: found,
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} after the barge-in, "
-                          f"before {text_s(limit)} of holding were settled",
+        Outcome.UNSCORED: ends_early(
+            reading, f"after the barge-in, before {text_s(limit)} of holding were settled"),
     }, value=seconds(offset), unit="s", limit=ns_to_s(limit),
         evidence=(("held_at_w0", reading.held_at_w0), ("resumed_in_window", reading.resumed),
                   ("table18", str(table18(reading, limit)))))

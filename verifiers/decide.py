@@ -24,10 +24,10 @@ from verifiers import (
     yield_floor,
 )
 from verifiers.label import label, silent_begun
-from verifiers.measurement import RECORD_BEYOND_NS, Measurement, WindowReading, measure
+from verifiers.measurement import Measurement, WindowReading, measure
 from verifiers.scene import Action, CaseParams, Scene
 from verifiers.thresholds import DEFAULTS, Limits, Thresholds, effective_limits
-from verifiers.verdict import EvidenceValue, Outcome, Verdict, seconds, spans_s, text_s
+from verifiers.verdict import EvidenceValue, Outcome, Verdict, seconds, spans_s
 
 VERIFIERS: dict[Action, Callable[[Measurement, Limits], Verdict]] = {
     Action.LISTEN: listen.decide,
@@ -67,10 +67,6 @@ def decide(action: Action, measurement: Measurement, limits: Limits) -> Verdict:
                         f"{_outside(reading)}")
     else:
         found = VERIFIERS[action](measurement, limits)
-        if found.outcome is Outcome.UNSCORED and found.reason.startswith("the recording ends"):
-            # Else one that ends just there would seem to be long enough.
-            found = replace(found, reason=f"{found.reason}; what is absent shows only up to "
-                            f"{text_s(RECORD_BEYOND_NS)} before its end")
     spans: tuple[tuple[str, EvidenceValue], ...] = (
         ("model_spans_s", spans_s(reading.spans_ns)),)
     return replace(found, evidence=(*found.evidence, *spans),

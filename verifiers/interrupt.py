@@ -13,6 +13,7 @@ backchannel within the bound passes (its length is stored as `first_span_s`): bi
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement
 from verifiers.onset import onset_within
 from verifiers.thresholds import Limits
@@ -32,7 +33,7 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(onset_within(reading, limit), {
         Outcome.PASS: found,
         Outcome.FAIL: found,
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} after the trigger, "
-                          f"before a latency of {text_s(limit)} was over",
+        Outcome.UNSCORED: ends_early(
+            reading, f"after the trigger, before a latency of {text_s(limit)} was over"),
     }, value=seconds(onset), unit="s", limit=ns_to_s(limit),
         evidence=(("first_span_s", seconds(reading.first_span_ns)),))

@@ -12,6 +12,7 @@ VAD threshold is silence: both bias upwards.
 
 from __future__ import annotations
 
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement
 from verifiers.thresholds import Limits
 from verifiers.verdict import Outcome, Verdict, text_s, verdict
@@ -31,6 +32,6 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:  # noqa: ARG001
     return verdict(outcome, {
         Outcome.PASS: f"no model speech in the window of {text_s(reading.length_ns)}",
         Outcome.FAIL: f"{count} model span(s) in the window, the first {what}",
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} into a window of "
-                          f"{text_s(reading.length_ns)} that was silent so far",
+        Outcome.UNSCORED: ends_early(
+            reading, f"into a window of {text_s(reading.length_ns)} that was silent so far"),
     }, value=float(count), unit="spans", limit=0.0)

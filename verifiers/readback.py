@@ -17,6 +17,7 @@ common words count: bias upwards. "Thirty six" for dictated "three six" is misse
 
 from __future__ import annotations
 
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement, Readback
 from verifiers.thresholds import Limits
 from verifiers.verdict import Outcome, Verdict, text_s, verdict
@@ -43,8 +44,8 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(outcome, {
         Outcome.PASS: sentence,
         Outcome.FAIL: sentence,
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} into a window of "
-                          f"{text_s(reading.length_ns)}; so far {sentence}",
+        Outcome.UNSCORED: ends_early(
+            reading, f"into a window of {text_s(reading.length_ns)}; so far {sentence}"),
     }, value=found.coverage, unit="ratio", limit=limits.min_coverage,
         evidence=(("matched_tokens", found.matched_n), ("target_tokens", found.target_n),
                   ("coverage_ordered", found.coverage_ordered), ("heard", found.heard)))

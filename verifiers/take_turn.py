@@ -14,6 +14,7 @@ bias downwards at the limit.
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement
 from verifiers.onset import onset_within
 from verifiers.thresholds import Limits
@@ -33,7 +34,7 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(onset_within(reading, limit), {
         Outcome.PASS: found,
         Outcome.FAIL: found,
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} into the window, "
-                          f"before a wait of {text_s(limit)} was over",
+        Outcome.UNSCORED: ends_early(
+            reading, f"into the window, before a wait of {text_s(limit)} was over"),
     }, value=seconds(onset), unit="s", limit=ns_to_s(limit),
         evidence=(("first_span_s", seconds(reading.first_span_ns)),))

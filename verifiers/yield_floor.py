@@ -16,6 +16,7 @@ tens of ms.
 from __future__ import annotations
 
 from audio.timebase import ns_to_s
+from verifiers.ends_early import ends_early
 from verifiers.measurement import Measurement, WindowReading
 from verifiers.thresholds import Limits
 from verifiers.verdict import Outcome, Verdict, seconds, text_s, verdict
@@ -46,7 +47,7 @@ def decide(measurement: Measurement, limits: Limits) -> Verdict:
     return verdict(stopped_within(reading, limit), {
         Outcome.PASS: found,
         Outcome.FAIL: found,
-        Outcome.UNSCORED: f"the recording ends {text_s(reading.recorded_ns)} after the barge-in, "
-                          f"before a stop within {text_s(limit)} was settled",
+        Outcome.UNSCORED: ends_early(
+            reading, f"after the barge-in, before a stop within {text_s(limit)} was settled"),
     }, value=seconds(offset), unit="s", limit=ns_to_s(limit),
         evidence=(("held_at_w0", reading.held_at_w0), ("resumed_in_window", reading.resumed)))

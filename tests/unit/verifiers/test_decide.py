@@ -7,7 +7,7 @@ from verifiers.decide import VERIFIERS, decide, decide_alternates, measured, ver
 from verifiers.measurement import measure
 from verifiers.scene import Action, CaseParams
 from verifiers.thresholds import DEFAULTS, Thresholds, effective_limits
-from verifiers.verdict import Outcome, unsupported
+from verifiers.verdict import Outcome, Verdict, unsupported
 
 MS = 1_000_000
 S = 1000 * MS
@@ -44,6 +44,22 @@ def test_a_window_outside_the_recording_is_unscored(make, action):
         "window outside the recording: it begins 1.500 s after the recording ends"
     assert verifier.reason((S, 2 * S), shift=-11 * S) == \
         "window outside the recording: it begins before the recording does"
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_the_verifier_says_itself_up_to_where_absence_shows(make, action, monkeypatch):
+    """What it says is handed on as it is, however it begins."""
+    scene = make(action).scene(recorded=400 * MS, target_text="4 5", says=((-S, "4"),))
+    measurement = measure(scene)
+    limits = effective_limits(DEFAULTS, scene.params, action)
+    own = VERIFIERS[action](measurement, limits)
+    assert own.outcome is Outcome.UNSCORED
+    assert own.reason.startswith("the recording ends 0.400 s ")
+    assert own.reason.endswith("; what is absent shows only up to 0.500 s before its end")
+    assert decide(action, measurement, limits).reason == own.reason
+    other = Verdict(Outcome.UNSCORED, "the recording ends in noise")
+    monkeypatch.setitem(VERIFIERS, action, lambda *_: other)
+    assert decide(action, measurement, limits).reason == "the recording ends in noise"
 
 
 @pytest.mark.parametrize("action", list(Action))
