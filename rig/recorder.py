@@ -34,7 +34,7 @@ from rig.record import (
     Windows,
 )
 from rig.store import RunFolder
-from rig.timing import TimingCertificate, certify, model_underruns, peer_timing
+from rig.timing import TimingCertificate, certify, heard_without_a_gap, model_underruns, peer_timing
 
 
 def adapter_facts(adapter: Adapter) -> AdapterFacts:
@@ -86,9 +86,11 @@ def certificate(played: Played, rate_hz: int,
                 window_ns: tuple[int, int] | None) -> TimingCertificate:
     """The timing certificate of a session whose audio came at `rate_hz`."""
     states = ((e.name, e.detail) for e in played.events if isinstance(e, StateEvent))
+    placements = hold_placements(played, rate_hz)
     return certify(
         played.late_ns, window_ns, wake_ns=played.wake_ns,
-        underruns_ns=model_underruns(hold_placements(played, rate_hz), rate_hz),
+        heard_ns=heard_without_a_gap(placements, rate_hz),
+        underruns_ns=model_underruns(placements, rate_hz),
         detection_behind_ns=played.detection_behind_ns,
         peer=peer_timing(states, played.origin_ns),
         events_per_s=played.events_per_s, all_events_per_s=played.all_events_per_s)

@@ -9,6 +9,10 @@ Definitions
 - Loop lag: how late the event loop came back to the sender for a frame, before anything was done
   for it. It is part of that frame's lateness, and a sample of what an arrival may wait for its
   stamp.
+- Carried lateness: how late the heard track still was near the window because of a frame that was
+  late before. Nothing is dropped under `hold`, so a stretch of it that began while the rig stalled,
+  or within a second of it, is late by as much to its end: a system that sends without a pause
+  (a local model) never catches up.
 - Drift: the slope of lateness over the deadline, in parts per million. Theil and Sen's estimate
   (the median of the slopes between all pairs) over the least late frames of whole seconds: what a
   busy machine adds is lateness, and no drift; a clock that drifts takes the punctual frames along.
@@ -45,6 +49,7 @@ MAX_LATE_NEAR_WINDOW_MS = 40.0
 MAX_P99_LATE_MS = 15.0
 """Bound on the 99th percentile of lateness over the session (contract)."""
 NEAR_WINDOW_S = 1.0
+NEAR_WINDOW_NS = int(NEAR_WINDOW_S * NS_PER_S)
 DRIFT_BLOCK = NS_PER_S // FRAME_NS
 """Frames of a whole second."""
 ONE_CLOCK_S = 5.0
@@ -77,6 +82,7 @@ class TimingCertificate(BaseModel):
     late_p999_ms: float
     late_max_ms: float
     late_max_near_window_ms: float | None
+    late_carried_ms: float | None = None
     drift_ppm: float | None
     void: bool
     void_reason: str | None = None
@@ -97,6 +103,7 @@ def certify(
     window_ns: tuple[int, int] | None,
     *,
     wake_ns: Sequence[int] = (),
+    heard_ns: Sequence[tuple[int, int]] = (),
     underruns_ns: Sequence[int] = (),
     detection_behind_ns: int | None = None,
     peer: PeerTiming | None = None,
@@ -106,8 +113,8 @@ def certify(
     """Certificate from the lateness of frames 0, 1, 2, ... in nanoseconds.
 
     `window_ns`: the scored window on the session clock. `wake_ns`: loop lag of the same frames.
-    `underruns_ns`: as `model_underruns` gives them. `events_per_s`, `all_events_per_s`: of the
-    busiest second, `None` where nobody counted.
+    `heard_ns`: as `heard_without_a_gap` gives them. `underruns_ns`: as `model_underruns` gives
+    them. `events_per_s`, `all_events_per_s`: of the busiest second, `None` where nobody counted.
     """
     if not late_ns:
         return TimingCertificate(
@@ -117,17 +124,22 @@ def certify(
     late_ms = np.asarray(late_ns, dtype=np.float64) / NS_PER_MS
     ordered = np.sort(late_ms)
     near: float | None = None
+    carried: float | None = None
     if window_ns is not None:
-        margin_ns = int(NEAR_WINDOW_S * NS_PER_S)
-        first = max(0, (window_ns[0] - margin_ns) // FRAME_NS)
-        last = max(0, math.ceil((window_ns[1] + margin_ns) / FRAME_NS))
+        near_ns = window_ns[0] - NEAR_WINDOW_NS, window_ns[1] + NEAR_WINDOW_NS
+        first = max(0, near_ns[0] // FRAME_NS)
+        last = max(0, math.ceil(near_ns[1] / FRAME_NS))
         part = late_ms[first:last]
         near = float(part.max()) if len(part) else None
+        carried = _carried_ms(late_ms, heard_ns, near_ns)
     p99 = rank(ordered, 0.99)
     reason: str | None = None
     if near is not None and near > MAX_LATE_NEAR_WINDOW_MS:
         reason = (f"a frame within {NEAR_WINDOW_S:g} s of the window was {near:.1f} ms late "
                   f"(budget {MAX_LATE_NEAR_WINDOW_MS:g} ms)")
+    elif carried is not None and carried > MAX_LATE_NEAR_WINDOW_MS:
+        reason = (f"a frame was {carried:.1f} ms late (budget {MAX_LATE_NEAR_WINDOW_MS:g} ms), and "
+                  "all that was heard from then until the window came as late")
     elif p99 > MAX_P99_LATE_MS:
         reason = f"lateness p99 {p99:.1f} ms is over the budget of {MAX_P99_LATE_MS:g} ms"
     if reason is not None and (cause := flood(events_per_s, all_events_per_s)) is not None:
@@ -136,8 +148,8 @@ def certify(
     return TimingCertificate(
         frames_n=len(late_ns), late_p50_ms=rank(ordered, 0.5), late_p99_ms=p99,
         late_p999_ms=rank(ordered, 0.999), late_max_ms=float(ordered[-1]),
-        late_max_near_window_ms=near, drift_ppm=drift_ppm(late_ms), void=reason is not None,
-        void_reason=reason,
+        late_max_near_window_ms=near, late_carried_ms=carried, drift_ppm=drift_ppm(late_ms),
+        void=reason is not None, void_reason=reason,
         loop_lag_p99_ms=rank(lag_ms, 0.99) if len(lag_ms) else None,
         loop_lag_max_ms=float(lag_ms[-1]) if len(lag_ms) else None,
         user_underruns_n=int((late_ms > FRAME_NS / NS_PER_MS).sum()),
@@ -166,6 +178,36 @@ def drift_ppm(late_ms: NDArray[np.float64]) -> float | None:
     first, second = np.triu_indices(len(least), 1)
     slopes = (least[second] - least[first]) / (at_ms[second] - at_ms[first])
     return float(np.median(slopes) * 1e6)
+
+
+def heard_without_a_gap(placements: Iterable[Placement], rate_hz: int) -> list[tuple[int, int]]:
+    """Stretches of the heard track, `[start, end)` in nanoseconds, in order."""
+    found: list[tuple[int, int]] = []
+    run = -1
+    for piece in placements:
+        end_ns = piece.start_ns + n_to_ns(piece.n, rate_hz)
+        if piece.run == run:
+            found[-1] = found[-1][0], end_ns
+        else:
+            found.append((piece.start_ns, end_ns))
+        run = piece.run
+    return found
+
+
+def _carried_ms(late_ms: NDArray[np.float64], heard_ns: Sequence[tuple[int, int]],
+                near_ns: tuple[int, int]) -> float | None:
+    """The latest frame that what was heard near the window may be late by; `None` where nothing
+    was heard there."""
+    due_ms = (np.arange(len(late_ms)) + 1) * (FRAME_NS / NS_PER_MS)
+    found: list[float] = []
+    for start_ns, end_ns in heard_ns:
+        if start_ns >= near_ns[1] or end_ns <= near_ns[0]:
+            continue
+        start_ms = start_ns / NS_PER_MS
+        before = late_ms[(due_ms <= start_ms)
+                         & (due_ms + late_ms >= start_ms - 1000 * NEAR_WINDOW_S)]
+        found.append(float(before.max(initial=0.0)))
+    return max(found, default=None)
 
 
 def model_underruns(placements: Iterable[Placement], rate_hz: int) -> list[int]:

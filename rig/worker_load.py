@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,19 +10,25 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from adapters.worker_session import WORKER_FRAMES
-from rig.record import SessionRecord, StateEvent
+from audio.timebase import FRAME_NS, NS_PER_MS
+from rig.record import AudioEvent, SessionRecord, StateEvent
 
 SLOW = "slower_than_real_time"
 """Flag of a session in which the model computed longer than its frames last: on average, or on one
 frame in twenty. On a real clock what it said came late for that reason; in virtual time it would
-have."""
+have. On a real clock also where an answer came more than the length of a frame late, whatever held
+the process up: nothing is dropped, so all that it said from then on was heard late."""
 SLOW_SHARE = 0.05
+MAX_FRAME_MS = 5_000
+"""As the protocol has it (docs/workers.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
     """`real_time_factor`: computing over what was computed, below 1 when it keeps up. `waiting`:
-    frames handed over and not yet answered, at most."""
+    frames handed over and not yet answered, at most. `late_ms`: from when a frame was said whole to
+    its answer, at most, less what the rig's own frames were late at most; `None` in virtual time,
+    where the answer is stamped with the frame."""
 
     frames_n: int
     frame_ms: float
@@ -30,17 +37,19 @@ class WorkerLoad:
     compute_max_ms: float
     real_time_factor: float
     waiting: int
+    late_ms: float | None = None
 
     @property
     def slow(self) -> bool:
-        return self.real_time_factor > 1 or self.compute_p95_ms > self.frame_ms
+        return (self.real_time_factor > 1 or self.compute_p95_ms > self.frame_ms
+                or (self.late_ms is not None and self.late_ms > self.frame_ms))
 
 
 class _Told(BaseModel):
     model_config = ConfigDict(strict=True)
 
     first: int = Field(ge=0)
-    frame_ms: FiniteFloat = Field(gt=0)
+    frame_ms: FiniteFloat = Field(gt=0, le=MAX_FRAME_MS)
     compute_us: list[Annotated[int, Field(ge=0)]]
     waiting: list[Annotated[int, Field(ge=0)]]
 
@@ -71,4 +80,17 @@ def worker_load(record: SessionRecord) -> WorkerLoad | None:
     ms = np.array(compute_us) / 1e3
     p50, p95 = np.percentile(ms, [50, 100 * (1 - SLOW_SHARE)])
     return WorkerLoad(len(ms), frame_ms, float(p50), float(p95), float(ms.max()),
-                      float(ms.sum() / (len(ms) * frame_ms)), waiting)
+                      float(ms.sum() / (len(ms) * frame_ms)), waiting,
+                      _late_ms(record, len(ms), frame_ms))
+
+
+def _late_ms(record: SessionRecord, frames_n: int, frame_ms: float) -> float | None:
+    """A worker gives one piece of audio for each frame, in order; another system may not."""
+    came_ns = [e.t_ns for e in record.events if isinstance(e, AudioEvent)]
+    if record.clock == "virtual" or len(came_ns) != frames_n:
+        return None
+    # The user is handed over in frames of the rig: a frame is whole with the last that it needs.
+    due_ns = [math.ceil((k + 1) * frame_ms * NS_PER_MS / FRAME_NS) * FRAME_NS
+              for k in range(len(came_ns))]
+    late_ns = max((t - due for t, due in zip(came_ns, due_ns, strict=True)), default=0)
+    return max(0.0, late_ns / NS_PER_MS - record.timing.late_max_ms)

@@ -92,9 +92,10 @@ def command(run_dir: Path, case_id: str, trial: int, settings: tuple[str, ...], 
         output.table("came to", ["what", "value"], list(record.line.achieved.items()))
     load = worker_load(record)
     if load is not None:
+        late = "" if load.late_ms is None else f", an answer at most {load.late_ms:.0f} ms late"
         output.line(f"model: {load.compute_p50_ms:.1f} ms for a frame of {load.frame_ms:g} ms (p95 "
                     f"{load.compute_p95_ms:.1f}, most {load.compute_max_ms:.1f}), real-time factor "
-                    f"{load.real_time_factor:.2f}, at most {load.waiting} waiting")
+                    f"{load.real_time_factor:.2f}, at most {load.waiting} waiting{late}")
     if found["flags"]:
         output.line("flags: " + ", ".join(found["flags"]))
     output.line(f"recording: {run.stereo_path(case_id, trial)}")

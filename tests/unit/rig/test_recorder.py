@@ -83,6 +83,25 @@ def test_a_void_session_writes_nothing(write: Any) -> None:
     assert names(run) == set()
 
 
+@pytest.mark.parametrize(("gap_ms", "names_of"), [
+    (100, set()), (0, {"stereo.wav", "arrivals.flac", "rec.json"})])
+def test_a_stall_that_a_stream_carries_to_the_window_voids_the_session(
+    write: Any, gap_ms: int, names_of: set[str]
+) -> None:
+    """A model that sends 20 ms every 20 ms. The rig stood still for 100 ms in turn 1, long before
+    the window (7.1 s); what came meanwhile was stamped when it was over, and all that came after it
+    was heard as late. Where a system sends ahead, nothing that is heard is late."""
+    at_s = [0.02 * k + (gap_ms / 1000 if k >= 50 else 0.0) for k in range(700)]
+    session = played(*((t, 480) for t in at_s))
+    late = [0] * len(session.late_ns)
+    late[50:55] = [ms * 10**6 for ms in (100, 80, 60, 40, 20)]
+    run, record = write(replace(session, late_ns=late))
+    assert names(run) == names_of
+    assert record.timing.late_max_near_window_ms == 0.0
+    assert record.timing.late_carried_ms == gap_ms
+    assert record.timing.void is (gap_ms > 0)
+
+
 def test_windows_move_with_the_onset(tiny_suite: Path) -> None:
     case, = (c for c in load_built(tiny_suite).cases if c.case_id == CASE)
     windows = absolute_windows(case, 5 * RATE + 12)

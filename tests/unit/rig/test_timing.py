@@ -7,7 +7,14 @@ import json
 import pytest
 
 from rig.playout import Placement
-from rig.timing import PeerTiming, TimingCertificate, certify, model_underruns, peer_timing
+from rig.timing import (
+    PeerTiming,
+    TimingCertificate,
+    certify,
+    heard_without_a_gap,
+    model_underruns,
+    peer_timing,
+)
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -35,6 +42,46 @@ def test_exactly_40_ms_is_within_budget():
     late = [0] * 1000
     late[300] = 40 * MS
     assert certify(late, (5 * S, 8 * S)).void is False
+
+
+WINDOW_NS = 10 * S, 12 * S
+
+
+@pytest.mark.parametrize(("heard_ns", "carried_ms"), [
+    # frames 99 to 102 were 100 to 40 ms late: the rig stalled from 2.0 to 2.1 s
+    ([(S, 2 * S), (2 * S + 100 * MS, 30 * S)], 100.0),  # a stream that never catches up
+    ([(3 * S, 9 * S + 1)], 100.0),  # an answer to frames that came late
+    ([(S, 30 * S)], 0.0),  # it had begun before, and went on: nothing of it was late
+    ([(3 * S + 101 * MS, 30 * S)], 0.0),  # it began long after
+    ([(2 * S + 100 * MS, 9 * S), (9 * S + 1, 30 * S)], 0.0),  # there was a pause since
+    ([(2 * S + 100 * MS, 9 * S), (14 * S, 30 * S)], None),  # nothing near the window
+    ([], None),
+])
+def test_a_late_frame_voids_where_what_was_heard_carries_it_to_the_window(heard_ns, carried_ms):
+    late = [0] * 2000
+    late[99:103] = [ms * MS for ms in (100, 80, 60, 40)]
+    c = certify(late, WINDOW_NS, heard_ns=heard_ns)
+    assert (c.late_p99_ms, c.late_max_near_window_ms) == (0.0, 0.0)
+    assert c.late_carried_ms == carried_ms
+    assert c.void is (carried_ms == 100.0)
+    assert c.void_reason == (
+        "a frame was 100.0 ms late (budget 40 ms), and all that was heard from then until the "
+        "window came as late" if c.void else None)
+
+
+def test_what_is_carried_has_the_same_budget():
+    late = [0] * 1000
+    late[99] = 40 * MS
+    c = certify(late, WINDOW_NS, heard_ns=[(2 * S, 30 * S)])
+    assert (c.late_carried_ms, c.void) == (40.0, False)
+
+
+def test_pieces_without_a_gap_are_one_stretch():
+    placements = [Placement(0, 0, 480, 0), Placement(20 * MS, 480, 480, 0),
+                  Placement(43 * MS, 960, 480, 1), Placement(80 * MS, 1440, 240, 2)]
+    assert heard_without_a_gap(placements, 24_000) == [
+        (0, 40 * MS), (43 * MS, 63 * MS), (80 * MS, 90 * MS)]
+    assert heard_without_a_gap([], 24_000) == []
 
 
 def test_p99_over_15_ms_voids():
