@@ -143,10 +143,10 @@ test-all: $(DEV)
 	$(BIN)/python -m pytest -m "not parity and not peer and not browser" $(PYTEST_ARGS)
 
 test-browser: $(BROWSER)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m browser $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m browser tests/browser $(PYTEST_ARGS)
 
 test-parity: $(PARITY)
-	$(PARITY_BIN)/python -m pytest -m parity $(PYTEST_ARGS)
+	$(PARITY_BIN)/python -m pytest -m parity tests/parity $(PYTEST_ARGS)
 
 # What the default tests skip where an extra is missing.
 test-extras: $(PARITY)
@@ -158,7 +158,7 @@ test-peers: install-peers
 	DUPLEXRIG_AIMOCK="$$(ls $(AIMOCK) 2>/dev/null)" \
 	DUPLEXRIG_S2S_PYTHON=$(S2S_BIN)/python DUPLEXRIG_PIPECAT_PYTHON=$(PIPECAT_BIN)/python \
 	DUPLEXRIG_MOSHI_PYTHON=$(MOSHI_BIN)/python \
-	$(PARITY_BIN)/python -m pytest -m peer $(PYTEST_ARGS)
+	$(PARITY_BIN)/python -m pytest -m peer tests/conformance tests/slow $(PYTEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/python -m ruff check .
