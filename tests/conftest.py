@@ -99,6 +99,14 @@ def tiny_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def quick_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cases of `tiny_suite` with a turn 2 of 1.9 s: for what is played in real time. Read
+    only."""
+    return kit.write_small_suite(tmp_path_factory.mktemp("suite") / "quick",
+                                 ("LISTEN", "TAKE_TURN", "BACKCHANNEL"), shape="quick")
+
+
+@pytest.fixture(scope="session")
 def oracle_run(small_suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small suite, played by the oracle and scored. Read only."""
     return _scored(small_suite, "oracle", tmp_path_factory)

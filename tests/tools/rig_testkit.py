@@ -66,11 +66,13 @@ SHAPES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "short_pause": (("a", 2.1), ("pause", -1.5), ("b", 1.5)),
     "barge": (("a", 3.2),),
     "trigger": (("a", 1.5), ("join", -0.05), ("b", 3.0)),
+    "quick": (("a", 0.6), ("pause", -0.8), ("b", 0.5)),
 }
 """Segments of turn 2: name and seconds; negative seconds are exact silence."""
 
 WINDOWS: Mapping[str, tuple[float, float]] = {
     "pause": (2.1, 4.6), "short_pause": (2.1, 3.6), "barge": (0.0, 3.0), "trigger": (1.5, 4.55),
+    "quick": (0.6, 1.4),
 }
 
 CELLS: tuple[tuple[str, str, str, str], ...] = (
@@ -87,11 +89,12 @@ CELLS: tuple[tuple[str, str, str, str], ...] = (
 """Role, probe, expected action, shape of turn 2."""
 
 
-def write_small_suite(folder: Path, actions: Sequence[str] = (), *, level: str = "L2") -> Path:
+def write_small_suite(folder: Path, actions: Sequence[str] = (), *, level: str = "L2",
+                      shape: str | None = None) -> Path:
     """A built suite of one case an action, with short turns of real speech; all nine actions, or
-    those named. The same bytes every time."""
+    those named. `shape` is that of every turn 2. The same bytes every time."""
     (folder / "audio").mkdir(parents=True)
-    cells = [c for c in CELLS if not actions or c[2] in actions]
+    cells = [(*c[:3], shape or c[3]) for c in CELLS if not actions or c[2] in actions]
     streams = {shape: _stream(folder, shape) for shape in dict.fromkeys(c[3] for c in cells)}
     cases = [_case(cell, streams[cell[3]], level) for cell in cells]
     by_id = {s.stream_id: s for s in streams.values()}
