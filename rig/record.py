@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from audio.resample import RATE_MAX_HZ, RATE_MIN_HZ
 from probes.manifest import ActionName, Params, WindowSpec
 from rig.playout import Arrival, Interruption
+from rig.schedule import FRAME_N
 from rig.timing import TimingCertificate
+
+MAX_RECORDED_N = (0xFFFFFFFF - 36) // 4
+"""Samples of the longest session: a stereo WAV file of 16 bits holds no more (12 h)."""
+MAX_FILE_N = 2**36 - 1
+"""Samples that a FLAC file can tell of (RFC 9639)."""
+MAX_T_NS = 2**52
+"""Up to here seconds are exact (`audio.timebase`): 52 days."""
+MAX_T_S = MAX_T_NS / 1e9
+
+TimeNs = Annotated[int, Field(ge=-MAX_T_NS, le=MAX_T_NS)]
+TimeS = Annotated[FiniteFloat, Field(ge=-MAX_T_S, le=MAX_T_S)]
+RecordedN = Annotated[int, Field(ge=0, le=MAX_RECORDED_N)]
+FileN = Annotated[int, Field(ge=0, le=MAX_FILE_N)]
 
 
 class _Model(BaseModel):
@@ -21,18 +35,18 @@ class AudioEvent(_Model):
 
     kind: Literal["audio_received"] = "audio_received"
     seq: int
-    t_ns: int
-    n: int
+    t_ns: TimeNs
+    n: FileN
     response_id: str | None = None
 
 
 class TextEvent(_Model):
     kind: Literal["text"] = "text"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     text: str
     response_id: str | None = None
-    received_n: int
+    received_n: FileN
     """Samples of model audio that had arrived when the text did."""
     audio_n: int | None = Field(None, ge=0)
     """Sample of the received audio at which the text begins, where the system said so."""
@@ -41,14 +55,14 @@ class TextEvent(_Model):
 class ResponseStartedEvent(_Model):
     kind: Literal["response_started"] = "response_started"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     response_id: str
 
 
 class ResponseDoneEvent(_Model):
     kind: Literal["response_done"] = "response_done"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     response_id: str
     status: str
 
@@ -56,14 +70,14 @@ class ResponseDoneEvent(_Model):
 class InterruptedEvent(_Model):
     kind: Literal["interrupted"] = "interrupted"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     response_id: str | None = None
 
 
 class StateEvent(_Model):
     kind: Literal["state"] = "state"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     name: str
     detail: str = ""
 
@@ -71,7 +85,7 @@ class StateEvent(_Model):
 class FaultEvent(_Model):
     kind: Literal["fault"] = "fault"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     severity: Literal["infrastructure", "transparent"]
     reason: str
 
@@ -81,7 +95,7 @@ class UserEvent(_Model):
 
     kind: Literal["user"] = "user"
     seq: int
-    t_ns: int
+    t_ns: TimeNs
     name: str
 
 
@@ -96,7 +110,7 @@ class AudioFile(_Model):
     path: str
     sha256: str
     rate_hz: int = Field(ge=RATE_MIN_HZ, le=RATE_MAX_HZ)
-    frames_n: int = Field(ge=0)
+    frames_n: FileN
 
 
 class PlayedTurn(_Model):
@@ -104,12 +118,19 @@ class PlayedTurn(_Model):
 
     name: Literal["turn1", "turn2"]
     audio_sha256: str
-    onset_n: int
-    end_n: int
-    speech_n: tuple[tuple[int, int], ...]
+    onset_n: RecordedN
+    end_n: RecordedN
+    speech_n: tuple[tuple[RecordedN, RecordedN], ...]
     """Speech segments from construction, absolute, `[start, end)`."""
     texts: tuple[str, ...] = ()
     """What each of them says; none in records of before."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        edges = [self.onset_n, *(n for segment in self.speech_n for n in segment), self.end_n]
+        if edges != sorted(edges):
+            raise ValueError(f"expected speech in order between onset_n and end_n, got {edges[:8]}")
+        return self
 
 
 class AdapterFacts(_Model):
@@ -136,11 +157,19 @@ class CaseFacts(_Model):
 class Windows(_Model):
     """Seconds on the session clock, computed when recorded."""
 
-    turn2_onset_s: float
+    turn2_onset_s: TimeS
     scored: WindowSpec
     alternates: dict[str, WindowSpec]
-    user_offset_s: float
-    readback_from_s: float | None
+    user_offset_s: TimeS
+    readback_from_s: TimeS | None
+
+    @model_validator(mode="after")
+    def _have_a_length(self) -> Self:
+        for name, window in {"scored": self.scored, **self.alternates}.items():
+            if not -MAX_T_S <= window.start_s < window.end_s <= MAX_T_S:
+                raise ValueError(f"expected a window that ends after it starts, within "
+                                 f"{MAX_T_S:.0f} s, got {name} [{window.start_s}, {window.end_s})")
+        return self
 
 
 class LineRecord(_Model):
@@ -163,10 +192,10 @@ class SessionRecord(_Model):
     clock: Literal["virtual", "real"]
     seed: int
     rate_hz: Literal[24000] = 24000
-    recorded_n: int
+    recorded_n: RecordedN
     turns: tuple[PlayedTurn, ...]
     windows: Windows
-    barge_in_model_onset_s: float | None
+    barge_in_model_onset_s: TimeS | None
     flags: tuple[str, ...]
     events: tuple[Event, ...]
     stereo: AudioFile
@@ -175,6 +204,29 @@ class SessionRecord(_Model):
     timing: TimingCertificate
     line: LineRecord | None = None
     """`None` without line conditions, and in records of before."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        """What was recorded and what was sent last as long as the session."""
+        if self.stereo.frames_n != self.recorded_n:
+            raise ValueError(f"expected stereo.frames_n to be recorded_n, {self.recorded_n}, got "
+                             f"{self.stereo.frames_n}")
+        numbers = {**dict(self.timing), **dict(self.timing.peer or ())}
+        for name, value in numbers.items():
+            if isinstance(value, float | int) and not abs(value) <= MAX_T_NS:  # nor NaN
+                raise ValueError(f"expected timing.{name} as a number of at most {MAX_T_NS}, got "
+                                 f"{str(value)[:40]}")
+        frames_n = self.recorded_n // FRAME_N
+        if not 0 <= self.timing.frames_n <= frames_n + 1:
+            raise ValueError(f"expected timing.frames_n of 0 to the {frames_n} frames recorded, "
+                             f"got {self.timing.frames_n}")
+        if self.line is not None:
+            sent = self.line.sent
+            if abs(sent.frames_n * self.rate_hz - self.recorded_n * sent.rate_hz) \
+                    > self.rate_hz * sent.rate_hz:
+                raise ValueError(f"expected line.sent.frames_n of about {frames_n} frames of 20 ms "
+                                 f"at {sent.rate_hz} Hz, got {sent.frames_n}")
+        return self
 
     def arrival_list(self) -> list[Arrival]:
         """The arrival log in order."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from adapters.worker_session import WORKER_FRAMES
 from audio.timebase import FRAME_NS, NS_PER_MS
 from rig.record import AudioEvent, SessionRecord, StateEvent
+from rig.timing import MAX_FRAMES
 
 SLOW = "slower_than_real_time"
 """Flag of a session in which the model computed longer than its frames last: on average, or on one
@@ -19,6 +20,8 @@ frame in twenty. On a real clock what it said came late for that reason; in virt
 have. On a real clock also where an answer came more than the length of a frame late, whatever held
 the process up: nothing is dropped, so all that it said from then on was heard late."""
 SLOW_SHARE = 0.05
+MAX_US = 24 * 3600 * 1_000_000
+"""Longest time over one frame that a worker may tell: a day. Ours."""
 MAX_FRAME_MS = 5_000
 """As the protocol has it (docs/workers.md)."""
 
@@ -50,8 +53,8 @@ class _Told(BaseModel):
 
     first: int = Field(ge=0)
     frame_ms: FiniteFloat = Field(gt=0, le=MAX_FRAME_MS)
-    compute_us: list[Annotated[int, Field(ge=0)]]
-    waiting: list[Annotated[int, Field(ge=0)]]
+    compute_us: list[Annotated[int, Field(ge=0, le=MAX_US)]]
+    waiting: list[Annotated[int, Field(ge=0, le=MAX_FRAMES)]]
 
 
 def _told(detail: str) -> _Told | None:
