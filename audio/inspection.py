@@ -32,9 +32,11 @@ from audio.recording import (
     show,
 )
 from audio.resample import RATE_MAX_HZ, RATE_MIN_HZ
+from audio.wavheader import WavLayout
 
 TRUNCATED = "truncated"
-"""Warning code (design, contracts): the file ends before its header or its format says."""
+"""Warning code (design, contracts): the file ends before its header or its format says, or another
+part of it is read than its header declares."""
 
 _OGG_PAGE_MAX = 27 + 255 + 255 * 255
 _UNKNOWN_LENGTH = 1 << 62
@@ -57,6 +59,10 @@ def inspect(path: Path) -> Recording:
             if wav is not None and wav.rewrite:
                 view = View(wav.fresh_header(), wav.data_offset, wav.data_bytes)
             other = None if wav is not None else declared_size(handle, size)
+            if other is not None and other.broken is not None:
+                raise AudioFileError.expected("a recording", got=other.broken, where=show(path))
+            if other is not None and other.head is not None:
+                view = View(other.head, other.data_offset, other.data_bytes)
             with opened(path, view) as (sound, _):
                 kind = sound.format
             mp3 = None
@@ -91,10 +97,9 @@ def inspect(path: Path) -> Recording:
     exhausted = True
     if doubtful:
         frames_n, exhausted = _count(path, view, channels)
-    if wav is not None:
-        warnings += _wav_warnings(wav, subtype, channels, frames_n)
-    elif other is not None and other.missing_bytes:
-        warnings.append(_missing(other, frames_n))
+    header = wav or other
+    if header is not None:
+        warnings += _against(header, SAMPLE_BYTES.get(subtype, 0) * channels, frames_n)
     if mp3 is not None and (mp3.cut or (mp3.tagged or 0) > mp3.frames + 1):
         promised = "" if mp3.tagged is None else f" of {mp3.tagged}"
         warnings.append(f"the file ends after {mp3.frames} whole MP3 frames{promised}")
@@ -161,21 +166,28 @@ def _count(path: Path, view: View, channels: int) -> tuple[int, bool]:
                 return frames_n, window.exhausted
 
 
-def _wav_warnings(
-    wav: wavheader.WavLayout, subtype: str, channels: int, frames_n: int
-) -> list[str]:
-    if wav.missing_bytes:
-        return [_missing(wav, frames_n)]
-    frame_bytes = SAMPLE_BYTES.get(subtype, 0) * channels
-    odd_bytes = wav.data_bytes - frames_n * frame_bytes
-    if frame_bytes and 0 < odd_bytes < frame_bytes:
+def _against(header: WavLayout | DeclaredSize, frame_bytes: int, frames_n: int) -> list[str]:
+    """What a header says that is not so, in one sentence. `frame_bytes`: 0 where frames have no
+    fixed length."""
+    declared = header.declared_bytes
+    if header.missing_bytes:
+        return [f"the header declares {declared} bytes of samples, {header.data_bytes} are there "
+                f"({frames_n} frames)"]
+    read_bytes = frames_n * frame_bytes
+    odd_bytes = (header.data_bytes if declared is None else declared) - read_bytes
+    if frame_bytes and not 0 <= odd_bytes < frame_bytes:
+        there = (f"{header.data_bytes} bytes of samples are there" if declared is None else
+                 f"the header declares {declared} bytes of samples")
+        return [f"{there}, {read_bytes} are read ({frames_n} frames)"]
+    beside_n = header.frames_n if isinstance(header, DeclaredSize) else None
+    if frame_bytes and beside_n not in (None, frames_n):
+        return [f"the header declares {beside_n} frames, {frames_n} are read"]
+    if header.behind_bytes:
+        return [f"the header declares {declared} bytes of samples ({frames_n} frames); "
+                f"{header.behind_bytes} more lie behind them that are no chunk and are not read"]
+    if odd_bytes > 0 and frame_bytes:
         return [f"the last frame has {odd_bytes} of its {frame_bytes} bytes"]
     return []
-
-
-def _missing(header: wavheader.WavLayout | DeclaredSize, frames_n: int) -> str:
-    return (f"the header declares {header.declared_bytes} bytes of samples, {header.data_bytes} "
-            f"are there ({frames_n} frames)")
 
 
 def _ogg_is_whole(handle: BinaryIO, size: int) -> bool:

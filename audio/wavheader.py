@@ -12,8 +12,8 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-_CHUNKS_MAX = 10_000
-"""Our bound on the chunks that are walked: a hostile file may hold millions of empty ones."""
+from audio.chunks import CHUNKS_MAX, RIFF
+
 _FMT_MAX = 1_024
 """Our bound on the `fmt ` chunk; the longest in use, WAVE_FORMAT_EXTENSIBLE, has 40 bytes."""
 _UNKNOWN_32 = 0xFFFFFFFF
@@ -32,6 +32,7 @@ class WavLayout:
     fmt: the body of the `fmt ` chunk. data_offset: first byte of the samples. data_bytes: bytes of
     samples that are present. declared_bytes: what the header claims, None where it claims nothing
     (a streaming header). rewrite: the size field is useless, read through `fresh_header`.
+    behind_bytes: what lies behind the declared samples and is no chunk: nobody reads it.
     """
 
     fmt: bytes
@@ -39,6 +40,7 @@ class WavLayout:
     data_bytes: int
     declared_bytes: int | None
     rewrite: bool
+    behind_bytes: int = 0
 
     @property
     def missing_bytes(self) -> int:
@@ -71,7 +73,7 @@ def read_layout(handle: BinaryIO, size: int) -> WavLayout | None:
     fmt: bytes | None = None
     data_64: int | None = None
     at = 12
-    for _ in range(_CHUNKS_MAX):
+    for _ in range(CHUNKS_MAX):
         handle.seek(at)
         chunk = handle.read(8)
         if len(chunk) < 8:
@@ -98,13 +100,14 @@ def _layout(
     if data_64 is not None and is_64:
         declared = data_64
     if _is_open_ended(declared, present, is_64) and not (
-        declared == 0 and _is_chunk_list(handle, offset, size)
+        declared == 0 and RIFF.chain(handle, offset, size)
     ):
         return WavLayout(fmt, offset, present, None, rewrite=True)
     # A writer that does not know of RF64 lets the size wrap at 4 GiB.
     wrapped = 0 if is_64 else max(present - declared, 0) >> 32 << 32
     declared += wrapped
-    return WavLayout(fmt, offset, min(declared, present), declared, rewrite=wrapped > 0)
+    return WavLayout(fmt, offset, min(declared, present), declared, rewrite=wrapped > 0,
+                     behind_bytes=RIFF.bytes_behind(handle, offset + declared, size))
 
 
 def _is_open_ended(declared: int, present: int, is_64: bool) -> bool:
@@ -115,17 +118,3 @@ def _is_open_ended(declared: int, present: int, is_64: bool) -> bool:
     if is_64:
         return declared >= 1 << 62
     return any(declared in sizes for sizes in _OPEN_ENDED_SIZES)
-
-
-def _is_chunk_list(handle: BinaryIO, at: int, size: int) -> bool:
-    """Are the bytes after an empty `data` chunk further chunks, up to the very end of the file?"""
-    for _ in range(_CHUNKS_MAX):
-        if at in (size, size + 1):
-            return True
-        handle.seek(at)
-        chunk = handle.read(8)
-        if len(chunk) < 8 or not all(32 <= byte < 127 for byte in chunk[:4]):
-            return False
-        declared = int.from_bytes(chunk[4:], "little")
-        at += 8 + declared + declared % 2
-    return False
