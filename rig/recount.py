@@ -25,7 +25,10 @@ LATENCIES: Mapping[str, Action] = {
     "reply": Action.TAKE_TURN, "interrupt": Action.INTERRUPT, "yield": Action.YIELD,
     "backchannel": Action.BACKCHANNEL}
 """Kinds of latency, each of one action."""
+_FROM = {"reply": "user's end", "interrupt": "trigger", "yield": "barge-in",
+         "backchannel": "window's start"}
 _KIND_OF = {action: kind for kind, action in LATENCIES.items()}
+_MS = 1e-3
 _REL, _ABS = 1e-9, 1e-6
 """Ours: latencies are counted from seconds here and from nanoseconds in `rig score`, which differ
 in the last digits of a double; 1e-6 of a millisecond is a nanosecond, and far below any rate."""
@@ -65,6 +68,28 @@ def latency_ms(action: Action, measured: Mapping[str, Any] | None, limited: bool
     if not known or isinstance(value, bool) or not isinstance(value, int | float):
         return kind, None
     return kind, 1000 * float(value)
+
+
+def counted_from(kind: str, cases: Sequence[Mapping[str, Any]]) -> str:
+    """The moment from which the latencies of a kind count, which is where the window begins.
+
+    A reply's wait may count from a gap within the user's turn (C2 of DSB-IFEval): then an agent
+    that waits for the user to end has a wait longer than its own, and how many do is said. Without
+    a known end of the user's turn (`rig rescore`) it is the window's start.
+    """
+    if kind != "reply":
+        return _FROM[kind]
+    ends_s = []  # of the user's turn behind the window's start
+    for case in cases:
+        measured = case["measured"] or {}
+        found = latency_ms(Action(case["expected_action"]), measured, limited=True)
+        if found is not None and found[0] == kind and found[1] is not None:
+            after_s = measured.get("onset_from_user_offset_s")
+            ends_s.append(None if after_s is None else found[1] / 1000 - after_s)
+    within_n = sum(end_s is not None and end_s > _MS for end_s in ends_s)
+    if ends_s and all(end_s is None for end_s in ends_s):
+        return "window's start"
+    return _FROM[kind] + (f"; from a gap within the user's turn: {within_n}" if within_n else "")
 
 
 def check_scores(scores: Mapping[str, Any], where: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from audio.vad import VadSettings
 from rig.console import Output
+from rig.recount import counted_from
 from rig.wording import counted
 from sweeps.aggregate import LEVELS
 from verifiers.thresholds import DEFAULTS
@@ -98,9 +99,10 @@ def print_scores(output: Output, name: str, scores: Mapping[str, Any]) -> None:
                  [[action, rate_text(stat)] for action, stat in ias["by_action"].items()])
     output.table("by role, all levels but L4a", ["role", "IAS"],
                  [[role, rate_text(stat)] for role, stat in ias["by_role"].items()])
-    output.table("latency", ["", "n", "p50 ms", "p90 ms", "p99 ms"],
+    output.table("latency", ["", "n", "p50 ms", "p90 ms", "p99 ms", "counts from"],
                  [[kind, stat["n"], *(latency_text(stat[q]) for q in ("p50_ms", "p90_ms",
-                                                                      "p99_ms"))]
+                                                                      "p99_ms")),
+                   counted_from(kind, scores["cases"])]
                   for kind, stat in scores["latency"].items()])
     if scores["flags"]:
         output.table("flags", ["flag", "cases"], list(scores["flags"].items()))

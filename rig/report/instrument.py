@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rig.recount import counted_from
 from rig.report.case_margin import case_margin
 from rig.report.figures import Cell, Point, Series, Table, dots, interval, percent
 from rig.report.loading import ScoredRun
@@ -47,11 +48,13 @@ def section(runs: Sequence[ScoredRun], facts: Sequence[SessionFacts]) -> Section
 def _latency(runs: Sequence[ScoredRun]) -> Table:
     rows: list[list[Cell]] = [
         [run.name, kind, found["n"], found.get("missing", 0),
-         *(None if found[q] is None else f"{found[q]:.0f}" for q in ("p50_ms", "p90_ms", "p99_ms"))]
+         *(None if found[q] is None else f"{found[q]:.0f}" for q in ("p50_ms", "p90_ms", "p99_ms")),
+         counted_from(kind, run.scores["cases"])]
         for run in runs for kind, found in run.scores["latency"].items()]
     return Table("Latency, ms. n have it; missing: measured cases of the action that have none (no "
                  "onset, no floor held): a percentile says nothing of them",
-                 ["system", "what", "n", "missing", "p50", "p90", "p99"], rows, frozenset({1}))
+                 ["system", "what", "n", "missing", "p50", "p90", "p99", "counts from"], rows,
+                 frozenset({1, 7}))
 
 
 # timing

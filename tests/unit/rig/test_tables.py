@@ -8,7 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rig.tables import unscored_lines
+import pytest
+
+from rig.console import Output
+from rig.recount import counted_from
+from rig.tables import print_scores, unscored_lines
 
 
 def case(case_id: str, outcome: str, reason: str = "", trial: int = 1) -> dict[str, Any]:
@@ -86,3 +90,40 @@ def test_a_run_without_its_recordings_and_one_that_is_not_played(
     assert warning in lines
     document = json.loads(call_rig("score", run, "--jobs", "1", "--json").out)
     assert {c["outcome"] for c in document["cases"]} == {"unscored"}
+
+
+def reply(onset_s: float | None, after_end_s: float | None, action: str = "TAKE_TURN",
+          ) -> dict[str, Any]:
+    return {"expected_action": action, "measured": {
+        "genuine_onset_s": onset_s, "onset_from_user_offset_s": after_end_s}}
+
+
+@pytest.mark.parametrize(("cases", "said"), [
+    ([reply(0.8, 0.8), reply(1.2, 1.2)], "user's end"),
+    # 0.8 s after the pause began, 5.6 s before the user ended; 10.6 s after a gap, 0.8 s after it.
+    ([reply(0.8, 0.8), reply(0.8, -5.6), reply(10.6, 0.8)],
+     "user's end; from a gap within the user's turn: 2"),
+    ([reply(0.8, 0.8004), reply(0.8, 0.7996)], "user's end"),
+    ([reply(0.8, None)], "window's start"),
+    ([reply(0.8, 0.8), reply(None, None), reply(0.3, -4.0, "INTERRUPT"),
+      {"expected_action": "TAKE_TURN", "measured": {}}], "user's end"),
+    ([], "user's end")])
+def test_a_wait_from_a_gap_within_the_turn_is_said(cases: list[dict[str, Any]], said: str) -> None:
+    assert counted_from("reply", cases) == said
+
+
+def test_each_kind_says_from_where_it_counts(
+        oracle_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = json.loads((oracle_run / "scores.json").read_text())
+    print_scores(Output(), "oracle", scores)
+    rows = capsys.readouterr().out.split("latency\n")[1].splitlines()[:5]
+    assert rows[0].split() == ["n", "p50", "ms", "p90", "ms", "p99", "ms", "counts", "from"]
+    told = {row.split()[0]: row for row in rows[1:]}
+    # The only TAKE_TURN cases that count from within the turn are those of C1 and C2.
+    within = sum(c["expected_action"] == "TAKE_TURN" and c["probe"] in ("C1", "C2")
+                 and c["measured"]["genuine_onset_s"] is not None for c in scores["cases"])
+    assert within > 0
+    assert told["reply"].endswith(f"user's end; from a gap within the user's turn: {within}")
+    assert told["interrupt"].endswith(" trigger")
+    assert told["yield"].endswith(" barge-in")
+    assert told["backchannel"].endswith(" window's start")

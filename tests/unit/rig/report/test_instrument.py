@@ -238,3 +238,12 @@ def test_every_input_has_its_fingerprint(random_run: Path) -> None:
     for name in ("run.json", "cases.jsonl", "attempts.jsonl", "measurements.jsonl",
                  "scores.json"):
         assert re.fullmatch(r"[0-9a-f]{64}", facts[f"sha256 {name}"])
+
+
+def test_a_latency_says_from_where_it_counts(oracle_run: Path) -> None:
+    table = instrument._latency(load_scored([RunFolder(oracle_run)]))
+    assert table.columns[-1] == "counts from"
+    told = {row[1]: str(row[-1]) for row in table.rows}
+    assert told["reply"].startswith("user's end; from a gap within the user's turn: ")
+    assert (told["interrupt"], told["yield"], told["backchannel"]) == (
+        "trigger", "barge-in", "window's start")
