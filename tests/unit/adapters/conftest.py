@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import cascade_testkit
 import numpy as np
 import pytest
 
@@ -109,3 +110,19 @@ def worker_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], M
     yield load
     for name in [n for n in sys.modules if n.split(".")[0] == "worker_kit"]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def client() -> cascade_testkit.Client:
+    """A client of the cascade; its brain answers at once."""
+    made = cascade_testkit.Client()
+    made.forget()
+    return made
+
+
+@pytest.fixture
+def patient() -> cascade_testkit.Client:
+    """The brain answers only when it is told to."""
+    made = cascade_testkit.Client(automatic=False)
+    made.forget()
+    return made

@@ -30,6 +30,7 @@ COMMAND = "tests/unit/rig/field/test_field_command.py"
 HERE = "tests/unit/rig/field/test_field_problems.py"
 VAD = "tests/unit/audio/test_vad.py"
 FILES = "tests/unit/audio/test_files.py"
+HEADERS = "tests/unit/audio/test_file_headers.py"
 M4A = "tests/unit/audio/test_m4a.py"
 BANDS = "tests/unit/audio/test_band_edges.py"
 TURNS = "tests/unit/verifiers/calls/test_turns.py"
@@ -99,7 +100,7 @@ TESTS: dict[int, tuple[tuple[str, str], ...]] = {
     32: ((MADE, "test_voicemail_is_in_no_total"),),
     33: ((MADE, "test_hold_music_keys_and_ringback_make_no_turns"),),
     34: (
-        (FILES, "test_streaming_headers_are_measured_without_a_warning"),
+        (HEADERS, "test_streaming_headers_are_measured_without_a_warning"),
         (COMMAND, "test_every_kind_of_file_says_the_same"),
     ),
     36: (
@@ -116,7 +117,7 @@ TESTS: dict[int, tuple[tuple[str, str], ...]] = {
     ),
     41: (
         (FILES, "test_a_long_recording_is_never_held_whole"),
-        (FILES, "test_a_size_that_wrapped_at_4_gib"),
+        (HEADERS, "test_a_size_that_wrapped_at_4_gib"),
     ),
     43: ((HERE, "test_turns_without_a_reply_are_counted_beside_the_percentiles"),),
     44: ((HERE, "test_late_words_do_not_move_the_latency"),),
