@@ -2,11 +2,16 @@
 
 Every test of this folder is marked `browser`. The fixture `page` fails its test on an error in the
 console, an exception in the page, and any request that would leave the machine.
+
+No test may hang on how fast the machine is. What a slow one does is tried with
+`DUPLEXRIG_BROWSER_SLOW="300 8"`: 300 ms more for each call of the browser, and pages that run at an
+eighth of the machine's speed (0 and 1: as it is).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_page import PATIENCE_S
 
 HERE = Path(__file__).parent
 LOCAL = ("file:", "data:", "blob:", "about:")
+SLOW_MO_MS, SLOWER_TIMES = map(float, os.environ.get("DUPLEXRIG_BROWSER_SLOW", "0 1").split())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -69,9 +76,24 @@ def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
         # Sound may begin without a click: a test's clicks are real ones, a page's start is not.
         found = playwright.chromium.launch(
-            executable_path=path, args=["--autoplay-policy=no-user-gesture-required"])
-        yield found
+            executable_path=path, args=["--autoplay-policy=no-user-gesture-required"],
+            slow_mo=SLOW_MO_MS)
+        with pytest.MonkeyPatch.context() as patch:
+            if SLOWER_TIMES > 1:
+                for maker in (sync_api.Browser, sync_api.BrowserContext):
+                    patch.setattr(maker, "new_page", _slowed(maker.new_page))
+            yield found
         found.close()
+
+
+def _slowed(new_page: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*arguments: Any, **options: Any) -> Any:
+        page = new_page(*arguments, **options)
+        page.context.new_cdp_session(page).send(
+            "Emulation.setCPUThrottlingRate", {"rate": SLOWER_TIMES})
+        return page
+
+    return made
 
 
 @pytest.fixture
@@ -83,6 +105,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def make(width: int = 1280, height: int = 900, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(1000 * PATIENCE_S)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: problems.append(f"console: {message.text}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_page import until
+from browser_page import PATIENCE_S, until
 from validation_kit import answers_document
 
 from rig.validation import page as pages
@@ -24,13 +24,15 @@ SECRET = "7" * 64
 
 
 @pytest.fixture(scope="module")
-def h2_pages(random_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def h2_pages(random_run: Path, built_once: Callable[..., Path]) -> Path:
     """H2 of nine cases; pages of A1 to A3 in the folder, the key beside it. Read only."""
     from rig import cli
 
-    out = tmp_path_factory.mktemp("h2") / "pages"
-    assert cli.main(["sample", "h2", str(random_run), "--out", str(out)]) == 0
-    return out
+    def made(folder: Path) -> None:
+        folder.mkdir()
+        assert cli.main(["sample", "h2", str(random_run), "--out", str(folder / "pages")]) == 0
+
+    return built_once("h2 pages", made) / "pages"
 
 
 def _made(study: Study, out: Path, n: int = 2) -> tuple[Path, Key]:
@@ -102,10 +104,14 @@ def test_a_page_is_filled_in_by_keys_given_back_and_read(
     assert json.loads(as_csv.out) == found
 
 
-def _open_twice(open_page: Callable[..., Any], out: Path) -> tuple[Path, Any, Any]:
-    """A page of three items, and two windows of one browser that show it."""
+def _open_twice(open_page: Callable[..., Any], out: Path, script: str = "",
+                ) -> tuple[Path, Any, Any]:
+    """A page of three items, and two windows of one browser that show it. `script` runs in every
+    window before the page's own."""
     path, _ = _made("h1", out, 3)
     first = open_page()
+    if script:
+        first.context.add_init_script(script)
     second = first.context.new_page()
     for page in (first, second):
         page.goto(path.as_uri())
@@ -155,7 +161,166 @@ def test_whoever_types_is_not_disturbed_by_another_window(
     until(first, "document.querySelector('textarea').value === 'theirs'")
     first.keyboard.type(", 7 s")
     assert first.get_by_label("Comment").input_value() == "theirs, 7 s"
+    assert first.get_by_label("Earliest fitting moment").input_value() == "abc"
     assert first.locator("input[name=action]:checked").count() == 0
+
+
+def test_who_has_come_to_a_question_is_not_sent_elsewhere(
+        open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """A screen reader or a program may come there without a key or a click."""
+    _, first, second = _open_twice(open_page, tmp_path)
+    first.get_by_label("Comment").focus()
+    second.get_by_label("Earliest fitting moment").fill("1")
+    until(first, "document.querySelector('input[name=earliest_s]').value === '1'")
+    first.keyboard.insert_text("mine")
+    assert first.get_by_label("Comment").input_value() == "mine"
+
+
+# Where `deaf` is set, no event of storage comes; CLOCK: one that stands at `now_ms`.
+DEAF = """addEventListener('storage', (event) => {
+    if (window.deaf) event.stopImmediatePropagation(); }, true);"""
+NO_TIMER = "window.deaf = true; window.setInterval = () => 0;"
+CLOCK = """window.Date = class extends Date {
+    constructor(...all) { if (all.length) super(...all); else super(window.now_ms); }
+    static now() { return window.now_ms; } };
+    window.now_ms = 1_700_000_000_000;"""
+WRITE = """([name, query]) => {
+    window.written = false;
+    const write = async () => {
+        for (let k = 1; k <= 100; k += 1) {
+            const box = document.querySelector(query);
+            box.value = query === "textarea" ? name + " " + k : String(k % 60);
+            box.dispatchEvent(new Event("input", { bubbles: true }));
+            if (k % 10 === 0) await new Promise((done) => setTimeout(done, 5));
+        }
+        window.written = true;
+    };
+    write();
+}"""
+EARLIEST = "input[name=earliest_s]"
+
+
+def _answers(page: Any) -> dict[int, dict[str, Any]]:
+    """What a window would give back, by the item's place on the page, without times."""
+    found = json.loads(_download(page, "#annotate-json"))["answers"]
+    order = page.evaluate("rigData('annotate').items.map((item) => item.id)")
+    return {order.index(a["item_id"]): {n: v for n, v in a.items()
+                                        if n not in ("item_id", "answered")} for a in found}
+
+
+def _until_answers(page: Any, expected: dict[int, dict[str, Any]]) -> None:
+    for _ in range(round(PATIENCE_S)):
+        if _answers(page) == expected:
+            return
+        page.wait_for_timeout(200)
+    assert _answers(page) == expected
+
+
+@pytest.mark.parametrize("script", ["", DEAF + NO_TIMER], ids=["as it is", "nothing is told"])
+@pytest.mark.parametrize(("n_items", "query", "expected"), [
+    (1, "textarea", {0: {"comment": "one 100"}, 1: {"comment": "two 100"}}),
+    (0, EARLIEST, {0: {"comment": "one 100", "earliest_s": 40}})], ids=["items", "questions"])
+def test_two_windows_that_write_at_once_lose_nothing(
+        open_page: Callable[..., Any], tmp_path: Path, n_items: int, query: str,
+        expected: dict[int, dict[str, Any]], script: str) -> None:
+    path, first, second = _open_twice(open_page, tmp_path, script)
+    for _ in range(n_items):
+        second.keyboard.press("n")
+    first.evaluate(WRITE, ["one", "textarea"])
+    second.evaluate(WRITE, ["two", query])
+    for one in (first, second):
+        until(one, "window.written")
+        if not script:
+            _until_answers(one, expected)
+        one.close()
+    third = first.context.new_page()
+    third.goto(path.as_uri())
+    _until_answers(third, expected)
+
+
+def test_of_one_question_answered_twice_at_once_all_windows_hold_the_same(
+        open_page: Callable[..., Any], tmp_path: Path) -> None:
+    _, first, second = _open_twice(open_page, tmp_path)
+    first.evaluate(WRITE, ["one", "textarea"])
+    second.evaluate(WRITE, ["two", "textarea"])
+    for one in (first, second):
+        until(one, "window.written")
+    until(first, "['one 100', 'two 100'].includes(document.querySelector('textarea').value)")
+    until(second, "['one 100', 'two 100'].includes(document.querySelector('textarea').value)")
+    for _ in range(round(PATIENCE_S)):
+        texts = [one.get_by_label("Comment").input_value() for one in (first, second)]
+        if texts[0] == texts[1]:
+            break
+        first.wait_for_timeout(200)
+    assert texts[0] == texts[1]
+    for one in (first, second):
+        _until_answers(one, {0: {"comment": texts[0]}})
+
+
+@pytest.mark.parametrize("told_by", ["the clock", "focus", "pageshow", "visibilitychange"])
+def test_an_event_that_never_comes_loses_no_answer(
+        open_page: Callable[..., Any], tmp_path: Path, told_by: str) -> None:
+    script = "window.deaf = true;" + DEAF + ("" if told_by == "the clock" else NO_TIMER)
+    _, first, second = _open_twice(open_page, tmp_path, script)
+    second.keyboard.press("n")
+    first.get_by_label("Comment").fill("of the first")
+    second.get_by_label("Comment").fill("of the second")
+    for one in (first, second):
+        if told_by != "the clock":
+            assert len(_answers(one)) == 1
+            until(one, "JSON.stringify(localStorage).includes('of the first')"
+                       " && JSON.stringify(localStorage).includes('of the second')")
+            one.evaluate("name => (name === 'visibilitychange' ? document : window)"
+                         ".dispatchEvent(new Event(name))", told_by)
+        _until_answers(one, {0: {"comment": "of the first"}, 1: {"comment": "of the second"}})
+
+
+@pytest.mark.parametrize("step_ms", [0, -3_600_000], ids=["stands still", "steps back"])
+def test_whatever_the_clock_says_the_later_text_holds(
+        open_page: Callable[..., Any], tmp_path: Path, step_ms: int) -> None:
+    """The other window writes when it has not heard of the later text yet."""
+    path, first, second = _open_twice(open_page, tmp_path, CLOCK + DEAF)
+    first.get_by_label("Comment").fill("early")
+    until(second, "document.querySelector('textarea').value === 'early'")
+    second.evaluate("window.deaf = true")
+    first.evaluate("step_ms => { window.now_ms += step_ms; }", step_ms)
+    first.get_by_label("Comment").fill("later")
+    second.keyboard.press("n")
+    second.get_by_label("Comment").fill("of the second")
+    expected = {0: {"comment": "later"}, 1: {"comment": "of the second"}}
+    _until_answers(first, expected)
+    second.evaluate("window.deaf = false")
+    _until_answers(second, expected)
+    assert first.get_by_label("Comment").input_value() == "later"
+    third = first.context.new_page()
+    third.goto(path.as_uri())
+    _until_answers(third, expected)
+
+
+def test_answers_that_a_page_of_before_kept_are_read(
+        open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """All in one text; also while such a page is still open elsewhere."""
+    path, key = _made("h1", tmp_path, 3)
+    page = open_page()
+    page.goto(path.as_uri())
+
+    def kept(*entries: dict[str, Any]) -> None:
+        page.evaluate("([name, text]) => localStorage.setItem(name, text)", [
+            f"duplexrig-answers-{key.pages[0].page_id}",
+            json.dumps(answers_document(key, "A1", []) | {"answers": list(entries)})])
+
+    one, two = key.pages[0].order[:2]
+    kept({"item_id": one, "answered": "2026-01-01T00:00:00.000Z", "comment": "of before",
+          "confidence": "2"}, {"item_id": two, "answered": "2026-01-01T00:00:01.000Z"})
+    page.reload()
+    _until_answers(page, {0: {"comment": "of before", "confidence": "2"}})
+    page.get_by_label("Comment").fill("now")
+    kept({"item_id": one, "answered": "2026-01-01T00:00:02.000Z", "comment": "too late",
+          "confidence": "3"}, {"item_id": two, "answered": "2026-01-01T00:00:01.000Z",
+                               "comment": "more"})
+    _until_answers(page, {0: {"comment": "now", "confidence": "3"}, 1: {"comment": "more"}})
+    page.reload()
+    _until_answers(page, {0: {"comment": "now", "confidence": "3"}, 1: {"comment": "more"}})
 
 
 def test_answers_that_the_browser_cannot_keep_are_not_lost_to_another_window(
@@ -164,7 +329,8 @@ def test_answers_that_the_browser_cannot_keep_are_not_lost_to_another_window(
     first.get_by_label("Comment").fill("kept")
     until(second, "document.querySelector('textarea').value === 'kept'")
     first.evaluate(
-        "() => { Storage.prototype.setItem = () => { throw new Error('full') } }")
+        "() => { window.able = Storage.prototype.setItem;"
+        " Storage.prototype.setItem = () => { throw new Error('full') } }")
     first.keyboard.press("Tab")
     first.click("#annotate-next")
     first.get_by_label("Comment").fill("kept nowhere else")
@@ -179,6 +345,11 @@ def test_answers_that_the_browser_cannot_keep_are_not_lost_to_another_window(
     third.goto(path.as_uri())
     third.evaluate("localStorage.clear()")
     until(third, "JSON.stringify(localStorage).includes('later')")
+    # there is room again
+    first.evaluate("() => { Storage.prototype.setItem = window.able }")
+    until(first, "document.getElementById('annotate-saved').textContent"
+                 " === 'saved in this browser'")
+    until(third, "JSON.stringify(localStorage).includes('kept nowhere else')")
 
 
 def test_answers_outlive_a_reload_and_go_on_elsewhere(
@@ -331,13 +502,22 @@ def test_w_plays_from_before_the_window(page: Any, h2_pages: Path) -> None:
     page.goto((h2_pages / "h2.A1.html").as_uri())
     until(page, "document.querySelector('audio').readyState >= 2")
     start = page.evaluate("rigData('annotate').items[0].clip.marks[0]")
+    page.evaluate("""() => {
+        const { set, get } = Object.getOwnPropertyDescriptor(
+            HTMLMediaElement.prototype, "currentTime");
+        window.sought = [];
+        Object.defineProperty(HTMLMediaElement.prototype, "currentTime",
+            { get, set(s) { window.sought.push(s); set.call(this, s); } });
+        window.first = document.querySelector("audio");
+        window.first.addEventListener("playing", () => { window.played = true; });
+    }""")
     page.locator("#annotate-heading").focus()
     page.keyboard.press("w")
-    until(page, "!document.querySelector('audio').paused")
-    at = page.evaluate("document.querySelector('audio').currentTime")
-    assert max(0, start - 3) <= at < start
+    until(page, "window.played")
+    assert page.evaluate("window.sought") == [max(0, start - 3)]
+    assert max(0, start - 3) < start
     page.keyboard.press("n")  # the next item does not go on playing
-    until(page, "document.querySelector('audio').paused")
+    until(page, "window.first.paused && document.querySelector('audio').paused")
 
 
 def test_a_pause_before_the_sound_begins_is_no_error_and_what_cannot_play_is_told(

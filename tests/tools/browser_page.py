@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+PATIENCE_S = 120.0
+"""How long something may take to happen. A test that passes never waits for it: it is for slow
+machines."""
 
-def until(page: Any, expression: str, arg: object = None, timeout_s: float = 30) -> None:
+
+def until(page: Any, expression: str, arg: object = None, timeout_s: float = PATIENCE_S) -> None:
     """Wait until an expression of the page is true.
 
     Playwright's own way evaluates text inside the page, which the page's policy forbids whenever it
@@ -16,3 +20,8 @@ def until(page: Any, expression: str, arg: object = None, timeout_s: float = 30)
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"not within {timeout_s:g} s: {expression}")
+
+
+def frame(page: Any) -> None:
+    """Wait until what was asked for is drawn: pages draw in the next frame."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")

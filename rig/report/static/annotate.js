@@ -12,7 +12,7 @@
   let at = 0;
   let player = null;
   let touched = false;
-  let drawn = "";
+  let drawn = {};  // the answers of the item as its form shows them
 
   /* --- an item ----------------------------------------------------------------------------- */
 
@@ -87,9 +87,9 @@
   const changed = (item, name, value) => {
     const why = value === null ? null : answers.problem(name, value);
     answers.set(item.id, name, why ? null : value);
-    drawn = JSON.stringify(answers.get(item.id));
     tell(name, why);
     const values = answers.get(item.id);
+    drawn[name] = values[name];
     if (item.fields.includes("latest_s") && !why && (name === "earliest_s" || name === "latest_s")) {
       tell("latest_s", values.earliest_s > values.latest_s ? "not before the earliest, please" : null);
     }
@@ -129,30 +129,34 @@
 
   const firstUndone = () => Math.max(0, page.items.findIndex((i) => answers.missing(i).length));
 
+  const question = (item, name, value) => {
+    const field = page.fields[name];
+    return (field.kind === "choice" ? choice : typed)(item, name, field, value,
+      name === item.fields[0]);
+  };
+
   const ask = (item) => {
-    const values = answers.get(item.id);
-    drawn = JSON.stringify(values);
-    by("form").replaceChildren(...item.fields.map((name, k) => {
-      const field = page.fields[name];
-      return (field.kind === "choice" ? choice : typed)(item, name, field, values[name], k === 0);
-    }));
+    drawn = answers.get(item.id);
+    by("form").replaceChildren(...item.fields.map((name) => question(item, name, drawn[name])));
   };
 
   /* Answers came from another window. Whoever works here keeps the item, its sound and the place of
-     typing; only where this very item was answered elsewhere its questions are asked anew. */
+     typing; of this very item only the questions that were answered elsewhere are asked anew. */
   const taken = () => {
     const item = page.items[at];
     if (!touched) return show(firstUndone(), false);
-    if (item && JSON.stringify(answers.get(item.id)) !== drawn) {
-      const active = document.activeElement;
-      const again = active && by("form").contains(active)
-        ? [...by("form").elements].indexOf(active) : -1;
-      ask(item);
-      const input = by("form").elements[again];
-      if (input) {
-        input.focus();
-        if (input.type !== "radio") input.setSelectionRange(input.value.length, input.value.length);
-      }
+    const values = item ? answers.get(item.id) : {};
+    for (const [k, name] of (item ? item.fields : []).entries()) {
+      if (values[name] === drawn[name]) continue;
+      const before = by("form").children[k];
+      const again = [...before.elements].indexOf(document.activeElement);
+      const anew = question(item, name, values[name]);
+      drawn[name] = values[name];
+      before.replaceWith(anew);
+      const input = anew.elements[again];
+      if (!input) continue;
+      input.focus();
+      if (input.type !== "radio") input.setSelectionRange(input.value.length, input.value.length);
     }
     return status();
   };
@@ -230,7 +234,7 @@
     if (answers.unsaved) event.preventDefault();
   });
 
-  for (const name of ["keydown", "pointerdown", "input"]) {
+  for (const name of ["keydown", "pointerdown", "focusin", "input"]) {
     document.addEventListener(name, () => { touched = true; }, { capture: true });
   }
 

@@ -9,18 +9,26 @@
      load(text)                       takes a file of this page; throws an Error that says why not
      unsaved                          answers that neither the browser nor a download holds
 
-   The page may be open twice, and a browser may hand what was kept to a page that is loaded again
-   only a moment later: what is kept from another window is taken, then `elsewhere()` is called.
+   The page may be open twice, and a browser tells one window late what another has kept, or never.
+   So each answer is kept under a name of its own, where windows do not overwrite each other, and what is
+   kept is looked at again: when the browser tells of it, when somebody comes back, and every second. Of
+   two answers to one question the later one holds, whatever the clock says. When another window has
+   answered something, or the browser begins or ceases to keep answers, `elsewhere()` is called.
 */
 "use strict";
 (() => {
   const MAX_COMMENT = 1000;
+  const LOOK_MS = 1000;
 
   window.rigAnswers = (page, elsewhere) => {
     const items = new Map(page.items.map((item) => [item.id, item]));
     const place = "duplexrig-answers-" + page.page_id;
-    let answers = new Map();
-    const state = { kept: true, unsaved: false };
+    /* By item, then by question: {value, order, answered, text}. `value` null: taken back. Of two
+       answers to a question the later one has the greater `order`: the time in ms, or one more than
+       that of the answer before, as a clock may stand still or step back. `text`: as it is kept. */
+    const answers = new Map(page.items.map((item) => [item.id, new Map()]));
+    const unkept = new Set();
+    const state = { readable: true, older: null, changes: 0, downloaded: 0 };
 
     const problem = (name, value) => {
       const field = page.fields[name];
@@ -37,7 +45,14 @@
       return field.options.some(([option]) => option === value) ? null : "no such answer";
     };
 
-    const given = (id) => (answers.get(id) || {}).values || {};
+    const given = (id) => {
+      const values = {};
+      for (const name of items.get(id).fields) {
+        const own = answers.get(id).get(name);
+        if (own && own.value !== null) values[name] = own.value;
+      }
+      return values;
+    };
 
     const missing = (item) => {
       const values = given(item.id);
@@ -53,34 +68,19 @@
 
     const said = (id) => Object.keys(given(id)).length > 0;
 
-    /* With `all`, items whose answers were taken back as well: another window must learn of that. */
-    const document_ = (all) => ({
+    /* In every window the same one of two. */
+    const later = (a, b) => (a.order === b.order ? a.text > b.text : a.order > b.order);
+
+    const last = (id) => [...answers.get(id).values()].reduce((a, b) => (later(b, a) ? b : a));
+
+    const document_ = () => ({
       kind: "duplexrig answers", schema_version: page.schema_version, study: page.study,
       page_id: page.page_id, annotator: page.annotator, saved: new Date().toISOString(),
       complete: done() === page.items.length,
-      answers: page.items.filter((item) => answers.has(item.id) && (all || said(item.id))).map((item) => ({
-        item_id: item.id, answered: answers.get(item.id).answered, ...given(item.id),
+      answers: page.items.filter((item) => said(item.id)).map((item) => ({
+        item_id: item.id, answered: last(item.id).answered, ...given(item.id),
       })),
     });
-
-    const keep = () => {
-      try {
-        localStorage.setItem(place, JSON.stringify(document_(true)));
-        state.kept = true;
-        state.unsaved = false;
-      } catch {
-        state.kept = false;
-        state.unsaved = true;
-      }
-    };
-
-    const set = (id, name, value) => {
-      const values = { ...given(id) };
-      if (value === null || value === "") delete values[name];
-      else values[name] = value;
-      answers.set(id, { answered: new Date().toISOString(), values });
-      keep();
-    };
 
     const done = () => page.items.filter((item) => missing(item).length === 0).length;
 
@@ -110,10 +110,104 @@
       return taken;
     };
 
+    /* --- what the browser keeps -------------------------------------------------------------- */
+
+    const nameOf = (id, name) => place + "/" + id + "/" + name;
+
+    const kept = (where) => {
+      try {
+        const text = localStorage.getItem(where);
+        state.readable = true;
+        return text;
+      } catch {
+        state.readable = false;
+        return null;
+      }
+    };
+
+    const keep = (where, text) => {
+      try {
+        localStorage.setItem(where, text);
+        unkept.delete(where);
+      } catch { unkept.add(where); }
+    };
+
+    const answerOf = (name, text) => {
+      let found;
+      try { found = JSON.parse(text); } catch { return null; }
+      if (!found || !Number.isSafeInteger(found.order) || typeof found.answered !== "string") return null;
+      return found.value === null || problem(name, found.value) === null ? { ...found, text } : null;
+    };
+
+    const put = (id, name, value, answered) => {
+      const where = nameOf(id, name);
+      const known = [answers.get(id).get(name), answerOf(name, kept(where))];
+      const order = Math.max(Date.now(), ...known.map((one) => (one ? one.order + 1 : 0)));
+      const text = JSON.stringify({ value, order, answered });
+      answers.get(id).set(name, { value, order, answered, text });
+      keep(where, text);
+    };
+
+    /* A page made before answers had names of their own kept them all in one text. */
+    const older = () => {
+      const text = kept(place);
+      if (text === null || text === state.older) return false;
+      state.older = text;
+      let found;
+      try { found = read(text); } catch { return false; }
+      let news = false;
+      for (const [id, { answered, values }] of found) {
+        for (const [name, value] of Object.entries(values)) {
+          const entry = { value, order: Date.parse(answered) || 0, answered };
+          const other = { ...entry, text: JSON.stringify(entry) };
+          const own = answers.get(id).get(name);
+          if (own && !later(other, own)) continue;
+          answers.get(id).set(name, other);
+          news = true;
+        }
+      }
+      return news;
+    };
+
+    /* Takes what is kept and later, keeps what is here and later or not kept; whether any came. */
+    const look = () => {
+      let news = older();
+      for (const [id, mine] of answers) {
+        for (const name of items.get(id).fields) {
+          const where = nameOf(id, name);
+          const text = kept(where);
+          const own = mine.get(name);
+          unkept.delete(where);
+          if (text === (own ? own.text : null)) continue;
+          const other = text === null ? null : answerOf(name, text);
+          if (other && (!own || later(other, own))) {
+            mine.set(name, other);
+            news = true;
+          } else if (own) keep(where, own.text);  // or not, as `keep` says
+        }
+      }
+      return news;
+    };
+
+    const set = (id, name, value) => {
+      put(id, name, value === "" ? null : value, new Date().toISOString());
+      state.changes += 1;
+    };
+
     const load = (text) => {
-      answers = read(text);
-      keep();
-      return answers.size;
+      const taken = read(text);
+      look();
+      for (const item of page.items) {
+        const { answered, values } = taken.get(item.id)
+          || { answered: new Date().toISOString(), values: {} };
+        for (const name of item.fields) {
+          if (name in values || answers.get(item.id).has(name)) {
+            put(item.id, name, name in values ? values[name] : null, answered);
+          }
+        }
+      }
+      state.changes += 1;
+      return taken.size;
     };
 
     // Text that a spreadsheet would run as a formula gets a ' in front, and so does text that looks
@@ -129,43 +223,28 @@
     const csv = () => {
       const names = Object.keys(page.fields);
       const head = ["page_id", "study", "annotator", "item_id", "answered", ...names];
-      const rows = document_(false).answers.map((a) =>
+      const rows = document_().answers.map((a) =>
         [page.page_id, page.study, page.annotator, a.item_id, a.answered,
           ...names.map((name) => a[name])]);
       return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
     };
 
-    let before = null;
-    try { before = localStorage.getItem(place); } catch { state.kept = false; }
-    if (before !== null) {
-      try { answers = read(before); } catch { answers = new Map(); }
-    }
-    window.addEventListener("storage", (event) => {
-      if (event.key !== place && event.key !== null) return;
-      if (event.key === null || event.newValue === null) keep();  // wiped: they are all still here
-      else {
-        let theirs;
-        try { theirs = read(event.newValue); } catch { return; }
-        // Of each item the later answer: what is new here they may not know yet.
-        let news = false;
-        for (const [id, own] of answers) {
-          const other = theirs.get(id);
-          if (other && other.answered >= own.answered) continue;
-          theirs.set(id, own);
-          news = true;
-        }
-        answers = theirs;
-        if (news) keep();
-      }
-      elsewhere();
-    });
+    look();
+    const allKept = () => state.readable && unkept.size === 0;
+    const again = () => {
+      const before = allKept();
+      if (look() || allKept() !== before) elsewhere();
+    };
+    for (const name of ["storage", "focus", "pageshow"]) window.addEventListener(name, again);
+    document.addEventListener("visibilitychange", again);
+    setInterval(again, LOOK_MS);
 
     return {
       get: given, set, missing, problem, done, load, csv,
-      json: () => JSON.stringify(document_(false), null, 1) + "\n",
-      downloaded: () => { state.unsaved = false; },
-      get kept() { return state.kept; },
-      get unsaved() { return state.unsaved; },
+      json: () => JSON.stringify(document_(), null, 1) + "\n",
+      downloaded: () => { state.downloaded = state.changes; },
+      get kept() { return allKept(); },
+      get unsaved() { return !allKept() && state.changes !== state.downloaded; },
       get any() { return page.items.some((item) => said(item.id)); },
     };
   };
