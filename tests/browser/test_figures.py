@@ -19,13 +19,15 @@ SECTIONS = ("summary", "diff", "sweep", "instrument", "inputs")
 
 
 @pytest.fixture(scope="session")
-def made_page(oracle_run: Path, random_run: Path, tmp_path_factory: pytest.TempPathFactory
-              ) -> Path:
+def made_page(oracle_run: Path, random_run: Path, built_once: Callable[..., Path]) -> Path:
     """Two runs, one under a name that would be a link if a chart took it for markup."""
-    folder = tmp_path_factory.mktemp("figures")
-    hostile = shutil.copytree(random_run, folder / "<a href='javascript:hacked=1'>r")
-    write_report([RunFolder(oracle_run), RunFolder(hostile)], folder / "page.html", audio="none")
-    return folder / "page.html"
+    def made(folder: Path) -> None:
+        folder.mkdir()
+        hostile = shutil.copytree(random_run, folder / "<a href='javascript:hacked=1'>r")
+        write_report([RunFolder(oracle_run), RunFolder(hostile)], folder / "page.html",
+                     audio="none")
+
+    return built_once("figures", made) / "page.html"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -64,11 +66,7 @@ def test_a_case_of_the_diff_opens_in_the_case_view(page: Any, made_page: Path) -
                      (event) => { window.opened = event.detail.key; })""")
     button.focus()
     page.keyboard.press("Enter")
-    for _ in range(500):  # a case is read before it is shown
-        if page.evaluate("window.opened") == key:
-            break
-        page.wait_for_timeout(20)
-    assert page.evaluate("window.opened") == key
+    until(page, "key => window.opened === key", key)  # a case is read before it is shown
 
 
 def test_in_the_other_theme_the_charts_are_drawn_again(page: Any, made_page: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import made_runs
 import pytest
-from browser_page import until
+from browser_page import frame, until
 
 from audio.spans import Spans
 from rig.report import case_list, redecide
@@ -204,10 +204,6 @@ def _as_scored(page: Any) -> list[str]:
     return [str(case.outcome) for run in page.made for case in run.cases]
 
 
-def _frame(page: Any) -> None:
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-
-
 def test_unmoved_is_as_scored_and_reset_returns(shown: Any) -> None:
     assert _outcomes(shown) == _as_scored(shown)
     assert shown.inner_text("#redecide-status") == (
@@ -219,7 +215,7 @@ def test_unmoved_is_as_scored_and_reset_returns(shown: Any) -> None:
     assert "runs differ" in first.locator(".note").inner_text()
 
     first.locator("input[type=number]").fill("0.2")
-    _frame(shown)
+    frame(shown)
     moved = replace(DEFAULTS, take_turn_max_wait_s=0.2)
     expected = _expected(shown.made, moved)[0]
     assert _outcomes(shown) == expected
@@ -241,7 +237,7 @@ def test_the_slider_moves_the_totals(shown: Any) -> None:
     slider = shown.locator("#redecide-yield_max_latency_ms")
     slider.focus()
     shown.keyboard.press("Home")
-    _frame(shown)
+    frame(shown)
     # the second run keeps its own wait
     own = _expected(shown.made[1:], replace(shown.made[1].thresholds, yield_max_latency_ms=20))
     expected = _expected(shown.made[:1], replace(DEFAULTS, yield_max_latency_ms=20))[0] + own[0]
@@ -259,13 +255,13 @@ def test_what_no_setting_can_be_is_refused(shown: Any) -> None:
     place = shown.locator("[data-setting='4']")
     for text in ("0", "1.5", "1001", "-1", ""):
         place.locator("input[type=number]").fill(text)
-        _frame(shown)
+        frame(shown)
         assert place.locator("input[type=number]").get_attribute("aria-invalid") == "true"
         assert place.locator(".note").inner_text() == (
             "expected a whole number from 1 to 1000 spans")
         assert _outcomes(shown) == _as_scored(shown)
     place.locator("input[type=number]").fill("1000")
-    _frame(shown)
+    frame(shown)
     assert place.locator("input[type=number]").get_attribute("aria-invalid") is None
     assert _outcomes(shown) != _as_scored(shown)
 
@@ -279,7 +275,7 @@ def test_an_address_brings_the_settings_back_and_nonsense_none(shown: Any) -> No
         shown.made, replace(DEFAULTS, take_turn_max_wait_s=0.2))[0]
     assert shown.locator(".setting.moved").count() == 1
     shown.evaluate("location.hash = '#cases?set=take_turn_max_wait_s:2.0'")
-    _frame(shown)
+    frame(shown)
     assert shown.locator("[data-setting='0'] input[type=number]").input_value() == "2"
 
 
@@ -296,6 +292,6 @@ def test_flags_follow_and_where_a_verdict_turns_is_told(page: Any, tmp_path: Pat
         == ["fail", ["architecture_constrained"], "2 spans"]
     page.locator("[data-setting='4'] input[type=number]").fill("2")
     page.locator("[data-setting='3'] input[type=number]").fill("0.9")
-    _frame(page)
+    frame(page)
     assert page.evaluate("[rigVerdicts.outcome(0), rigVerdicts.flags(0), rigVerdicts.turns(0)]") \
         == ["pass", ["architecture_constrained", "floor_taken_besides"], "2 spans, 0.900 s"]
