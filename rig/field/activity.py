@@ -21,9 +21,9 @@ from audio.buffers import Float32
 from audio.crosstalk import Leak
 from audio.silero_graph import FRAME_N
 from audio.spans import Interval, Spans
-from audio.timebase import ANALYSIS_RATE_HZ, NS_PER_MS, s_to_n
+from audio.timebase import ANALYSIS_RATE_HZ, NS_PER_MS, s_to_ns
 from audio.vad import VadSettings, spans_from_probabilities
-from rig.field.edges import Edges, finder, placed
+from rig.field.edges import Edges, Placed, finder, placed
 from rig.field.ingest import DETECTOR_FRAME_NS, CallFeatures, SideFeatures
 from rig.one_signal import IDENTICAL_CORRELATION
 
@@ -90,24 +90,22 @@ class Listener:
         """Both sides under each setting, in order. Neighbours that differ in `merge_gap_s` alone
         cost next to nothing."""
         made: VadSettings | None = None
-        unmerged: list[Spans] = []
+        both: list[Placed] = []
         # Settings that find the same speech are the rule in a short call.
-        known: dict[tuple[int, float, Spans], tuple[Spans, int]] = {}
+        known: dict[tuple[int, float, Spans], Placed] = {}
         for vad in settings:
             if made is None or _BUT_GAP(vad) != _BUT_GAP(made):
-                made = vad
-                unmerged = [spans_from_probabilities(p, self._samples_n, vad)
-                            for p, _ in self._sides]
-            placed_both = []
-            for k, edges in enumerate(self._finders):
-                merged = unmerged[k].merge_gaps(s_to_n(vad.merge_gap_s, ANALYSIS_RATE_HZ))
-                key = (k, vad.speech_pad_ms, merged)
-                found = known.get(key) or placed(merged, vad, edges, self._samples_n,
-                                                 bare=self._bare)
-                if len(merged) <= KEPT_MOST:
-                    known[key] = found
-                placed_both.append(found)
-            (caller, bounded), (agent, also) = placed_both
+                made, both = vad, []
+                for k, (probabilities, _) in enumerate(self._sides):
+                    spans = spans_from_probabilities(probabilities, self._samples_n, vad)
+                    key = (k, vad.speech_pad_ms, spans)
+                    found = known.get(key) or placed(spans, vad, self._finders[k], self._samples_n,
+                                                     bare=self._bare)
+                    if len(spans) <= KEPT_MOST:
+                        known[key] = found
+                    both.append(found)
+            (caller, bounded), (agent, also) = (
+                side.bridged(s_to_ns(vad.merge_gap_s)) for side in both)
             yield Speech(caller, agent, (bounded, also))
 
 
@@ -193,9 +191,8 @@ def _expected(leak: Leak, source: SideFeatures) -> Float32:
 
 
 def _spans(probabilities: Float32, samples_n: int, vad: VadSettings) -> Spans:
-    unmerged = spans_from_probabilities(probabilities, samples_n, vad)
-    merged = unmerged.merge_gaps(s_to_n(vad.merge_gap_s, ANALYSIS_RATE_HZ))
-    return placed(merged, vad, None, samples_n)[0]
+    spans = spans_from_probabilities(probabilities, samples_n, vad)
+    return placed(spans, vad, None, samples_n).bridged(s_to_ns(vad.merge_gap_s))[0]
 
 
 def _changed(span: Interval, raw: Spans) -> bool:

@@ -8,6 +8,7 @@ edges as they are, for the figure that other tools give.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -46,36 +47,81 @@ def finder(side: SideFeatures, leak_frames: NDArray[np.bool_] | None) -> BandEdg
     return BandEdges(side.bands, side.probabilities, ignored)
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Every span of the detector between its corrected edges, ns, before pauses are bridged.
+
+    silences_ns: how long the silence before each is heard; where the sound fills the pause, how
+    long the detector's is. bounded: whether its start and its end rest on the detector: not told by
+    the sound, or on the bound (`audio.band_edges.Edge`).
+    """
+
+    items: tuple[Interval, ...]
+    silences_ns: tuple[int, ...]
+    bounded: tuple[tuple[bool, bool], ...]
+
+    def bridged(self, gap_ns: int) -> tuple[Spans, int]:
+        """Speech with silences shorter than `gap_ns` bridged, and how many of the edges that are
+        left rest on the detector.
+
+        Silences as heard: the detector's are some 70 ms shorter, and a reply in one that is bridged
+        would begin inside speech.
+        """
+        out: list[Interval] = []
+        bounded_n = 0
+        end_bounded = False
+        for span, silence_ns, (first, last) in zip(self.items, self.silences_ns, self.bounded,
+                                                   strict=True):
+            # Settings without least lengths may leave spans that meet.
+            if out and (silence_ns < gap_ns or span[0] <= out[-1][1]):
+                out[-1] = (out[-1][0], max(out[-1][1], span[1]))
+                bounded_n += last - end_bounded
+            else:
+                out.append(span)
+                bounded_n += first + last
+            end_bounded = last
+        return Spans(tuple(out)), bounded_n
+
+
 def placed(spans: Spans, vad: VadSettings, edges: BandEdges | None, samples_n: int, *,
-           bare: bool = False) -> tuple[Spans, int]:
-    """Merged spans (samples at 16 kHz) with their edges corrected, nanoseconds; and how many edges
-    rest on the detector: not told by the sound, or on the bound (`audio.band_edges.Edge`). Of `vad`
+           bare: bool = False) -> Placed:
+    """Spans of the detector (samples at 16 kHz, none merged) with their edges corrected. Of `vad`
     the pad alone counts."""
+    items = spans.items
+    silences_ns = [n_to_ns(start_n - (items[k - 1][1] if k else 0), ANALYSIS_RATE_HZ)
+                   for k, (start_n, _) in enumerate(items)]
     if bare:
-        return spans.to_ns(ANALYSIS_RATE_HZ), 0
-    merged = spans.items
+        return Placed(spans.to_ns(ANALYSIS_RATE_HZ).items, tuple(silences_ns),
+                      ((False, False),) * len(items))
     start_ns, end_ns = edges_late_ns(vad)
     pad_n = round(vad.speech_pad_ms * ANALYSIS_RATE_HZ / 1000)
     moved: list[Interval] = []
-    bounded_n = 0
-    for k, (start_n, end_n) in enumerate(merged):
+    bounded: list[tuple[bool, bool]] = []
+    for k, (start_n, end_n) in enumerate(items):
         start = max(0, n_to_ns(start_n, ANALYSIS_RATE_HZ) - start_ns)
         end = n_to_ns(end_n, ANALYSIS_RATE_HZ) - end_ns
+        first = last = False
+        before_n = items[k - 1][1] if k else 0
         if edges is not None:
-            before_n = merged[k - 1][1] if k else 0
-            after_n = merged[k + 1][0] if k + 1 < len(merged) else samples_n
             found = edges.start(start_n + pad_n, before_n)
             if found is not None:
                 start = n_to_ns(found.at_n, ANALYSIS_RATE_HZ)
-            bounded_n += found is None or found.bounded
-            found = edges.end(end_n - pad_n, after_n)
+            first = found is None or found.bounded
+            found = edges.end(end_n - pad_n, items[k + 1][0] if k + 1 < len(items) else samples_n)
             if found is not None:
                 end = n_to_ns(found.at_n, ANALYSIS_RATE_HZ)
-            bounded_n += found is None or found.bounded
-            if moved and start <= moved[-1][1]:
-                # Both reach into the pause between them: it is the detector's.
-                last_end = n_to_ns(before_n, ANALYSIS_RATE_HZ) - end_ns
-                moved[-1] = (moved[-1][0], max(last_end, moved[-1][0] + _LEAST_NS))
+            last = found is None or found.bounded
+        if moved:
+            begun, ended = moved[-1]
+            if start > ended:
+                silences_ns[k] = start - ended
+            else:
+                # Sound fills the pause between them: it is the detector's.
+                ended = max(n_to_ns(before_n, ANALYSIS_RATE_HZ) - end_ns, begun + _LEAST_NS)
                 start = n_to_ns(start_n, ANALYSIS_RATE_HZ) - start_ns
+                moved[-1] = (begun, ended)
+                bounded[-1] = (bounded[-1][0], True)
+                first = True
         moved.append((start, max(end, start + _LEAST_NS)))
-    return Spans.of(moved), bounded_n
+        bounded.append((first, last))
+    return Placed(tuple(moved), tuple(silences_ns), tuple(bounded))

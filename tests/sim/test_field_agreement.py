@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rig_testkit as kit
-from session_truth import SessionTruth, session_truths
+from session_truth import SessionTruth, as_bridged, session_truths
 
 from adapters.base import AgentEvent
 from adapters.simulated import voice
@@ -245,9 +245,11 @@ def _agree(truth: SessionTruth, call: dict[str, Any], agreed: Agreed) -> None:
         return
     assert {w["code"] for w in call["warnings"]} <= {"misaligned"}
     model = without_stump(truth)
-    known = classify(truth.user, model)
+    user = as_bridged(truth.user, Spans.of((s_to_ns(a), s_to_ns(b))
+                                           for a, b in call["speech"]["caller"]))
+    known = classify(user, model)
     assert len(call["turns"]) == len(known.turns), (truth.record.case_id, call["turns"], known)
-    possible = [classify(moved(truth.user, a), moved(model, b)).turns
+    possible = [classify(moved(user, a), moved(model, b)).turns
                 for a in (-EDGE_MS, 0, EDGE_MS) for b in (-EDGE_MS, 0, EDGE_MS)]
     errors: list[float] = []
     same = True
@@ -265,10 +267,10 @@ def _agree(truth: SessionTruth, call: dict[str, Any], agreed: Agreed) -> None:
             errors.append(turn["latency_ms"] - true.latency_ns / NS_PER_MS)
     assert max(map(abs, errors), default=0) <= LATENCY_MS
     agreed.errors_ms += errors
-    both = truth.user.total + model.total
+    both = user.total + model.total
     assert call["talk_ratio"] == pytest.approx(model.total / both, abs=0.04)
     if same:
-        take = turn_take(truth.user, known, truth.recorded_ns)
+        take = turn_take(user, known, truth.recorded_ns)
         got = call["turn_take"]
         assert (got["n"], got["taken"], got["overlapped"], got["fast"]) == (
             take.n, take.taken, take.overlapped, take.fast)

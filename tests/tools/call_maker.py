@@ -18,8 +18,10 @@ import numpy as np
 import soundfile
 from hibari import Hibari
 
-from audio.edges import measure_edges
+from audio.edges import HOP_MS, MIN_RUN_WINDOWS, active_windows, measure_edges, runs_of
 from audio.resample import resample
+from audio.spans import Spans
+from audio.timebase import s_to_ns
 
 RATE_HZ = 24_000
 LINES = (
@@ -48,6 +50,16 @@ def speech(text: str, seed: int) -> np.ndarray:
     return cut * np.float32(0.5 / np.abs(cut).max())
 
 
+@functools.cache
+def pieces(text: str, seed: int) -> tuple[tuple[float, float], ...]:
+    """Where a line is heard: it stops at its commas, for up to 0.35 s. Seconds from its begin."""
+    samples = speech(text, seed)
+    runs = runs_of(active_windows(samples, RATE_HZ))
+    inner_s = runs[runs[:, 1] - runs[:, 0] >= MIN_RUN_WINDOWS].ravel()[1:-1] * HOP_MS / 1000
+    edges_s = [0.0, *map(float, inner_s), len(samples) / RATE_HZ]
+    return tuple(zip(edges_s[::2], edges_s[1::2], strict=True))
+
+
 @dataclass
 class Call:
     """Two channels at 24 kHz that grow as things are put on them."""
@@ -56,6 +68,8 @@ class Call:
     noise_db: float = -65.0
     sides: dict[str, np.ndarray] = field(default_factory=dict)
     truth: dict[str, list[tuple[float, float]]] = field(
+        default_factory=lambda: {"caller": [], "agent": []})
+    said: dict[str, list[tuple[float, float]]] = field(
         default_factory=lambda: {"caller": [], "agent": []})
 
     def __post_init__(self) -> None:
@@ -72,10 +86,16 @@ class Call:
     def say(self, side: str, at_s: float, text: str | int, gain_db: float = 0.0) -> float:
         """A line (its number in LINES, a key of SHORT, or text) at `at_s`; gives where it ends."""
         line = LINES[text] if isinstance(text, int) else SHORT.get(text, text)
-        samples = speech(line, 3 if side == "caller" else 11)
+        seed = 3 if side == "caller" else 11
+        samples = speech(line, seed)
         end_s = self.put(side, at_s, samples * np.float32(10 ** (gain_db / 20)))
         self.truth[side].append((at_s, end_s))
+        self.said[side] += [(at_s + a, at_s + b) for a, b in pieces(line, seed)]
         return end_s
+
+    def heard(self, side: str) -> Spans:
+        """What a side says, ns, with every pause."""
+        return Spans.of((s_to_ns(a), s_to_ns(b)) for a, b in self.said[side])
 
     def leak(self, source: str, gain_db: float, delay_s: float) -> None:
         """Makes one side heard on the other."""

@@ -41,6 +41,11 @@ def kinds(call) -> list[str]:
     return [turn["kind"] for turn in call["turns"]]
 
 
+def begun(call) -> list[str]:
+    """Without what goes on: two lines have a pause of 0.33 and 0.34 s at a comma."""
+    return [kind for kind in kinds(call) if kind != "continuation"]
+
+
 def edges(call) -> np.ndarray:
     return np.array([turn[name] for turn in call["turns"]
                      for name in ("caller_start_s", "caller_end_s", "agent_start_s", "agent_end_s")
@@ -123,11 +128,11 @@ def test_every_kind_of_file_says_the_same(field, tmp_path, samples):
     assert document["skipped"] == []
     first, *others = document["calls"]
     assert [Path(call["file"]).name for call in document["calls"]] == sorted([*KINDS, "a.wav"])
-    assert kinds(first) == ["greeting", "reply", "reply", "reply"]
+    assert begun(first) == ["greeting", "reply", "reply", "reply"]
     for call in others:
         assert call["warnings"] == [], call["file"]
         rough = call["file"].endswith(("u8.wav", "alaw.wav", ".ogg", ".opus", ".mp3"))
-        assert [k for k in kinds(call) if k != "continuation"] == kinds(first), call["file"]
+        assert begun(call) == begun(first), call["file"]
         if len(call["turns"]) == len(first["turns"]):
             # a frame for lossless codes; lossy ones have their own noise, and MP3 a delay
             np.testing.assert_allclose(edges(call), edges(first), atol=0.2 if rough else 0.0321)
@@ -382,8 +387,8 @@ def test_groups_and_csv(field, tmp_path, samples):
     assert document["aggregate"]["l1"]["n"] == 9
     assert document["aggregate"]["l1"]["p50_ci"] is not None
     rows = list(csv.DictReader((tmp_path / "turns.csv").read_text().splitlines()))
-    assert len(rows) == 12
-    assert [row["kind"] for row in rows[:4]] == ["greeting", "reply", "reply", "reply"]
+    assert [row["kind"] for row in rows] == 3 * kinds(document["calls"][0])
+    assert begun({"turns": rows}) == 3 * ["greeting", "reply", "reply", "reply"]
     assert rows[0]["latency_ms"] == ""
 
 

@@ -55,6 +55,19 @@ def kinds(found) -> list[str]:
     return [turn.kind.value for turn in found.call.turns]
 
 
+def turns_begun(found) -> list[str]:
+    """Kinds without what goes on: some lines have a pause of over 0.3 s at a comma."""
+    return [kind for kind in kinds(found) if kind != "continuation"]
+
+
+def assert_nothing_invented(found, call: Call) -> None:
+    """All that is found lies in what was said."""
+    for side in ("caller", "agent"):
+        for start, end in getattr(found.speech, side):
+            assert any(a - 0.1 <= start / 1e9 and end / 1e9 <= b + 0.1
+                       for a, b in call.truth[side]), (side, start, end)
+
+
 def errors_ms(found, latencies) -> np.ndarray:
     assert len(found.l1.values_ns) == len(latencies)
     return np.abs(np.array(found.l1.values_ns) / MS - 1000 * np.array(latencies))
@@ -70,7 +83,7 @@ def errors_ms(found, latencies) -> np.ndarray:
 def test_every_turn_is_found_where_it_is(tmp_path, rate_hz, subtype):
     call, latencies = spoken(8)
     found = measured(tmp_path, call.stereo(rate_hz), rate_hz, subtype)
-    assert [k for k in kinds(found) if k != "continuation"] == ["greeting", *["reply"] * 8]
+    assert turns_begun(found) == ["greeting", *["reply"] * 8]
     errors = errors_ms(found, latencies)
     assert np.median(errors) <= 10
     assert np.percentile(errors, 95) <= 40
@@ -106,8 +119,10 @@ def test_a_leak_makes_no_phantom_turn(tmp_path, source, gain_db):
     found = measured(tmp_path, call.stereo())
     assert codes(found) == ["crosstalk"]
     assert f"at {gain_db} dB, 150 ms late" in found.warnings[0][1]
-    assert kinds(found) == ["greeting", *["reply"] * 6]
-    assert len(found.speech.caller) == len(call.truth["caller"])
+    assert turns_begun(found) == ["greeting", *["reply"] * 6]
+    # One line of the caller has a pause of 305 ms, which the leak may cover.
+    assert len(found.speech.caller) in (len(call.truth["caller"]), len(call.truth["caller"]) + 1)
+    assert_nothing_invented(found, call)
     errors = errors_ms(found, latencies)
     assert np.median(errors) <= 40
     assert np.percentile(errors, 95) <= 80
@@ -226,8 +241,7 @@ def test_inner_pauses_fillers_overlap_and_backchannels(tmp_path):
     over = call.say("caller", start, 8)
     call.say("agent", over - 1.0, 9)
     found = measured(tmp_path, call.stereo())
-    assert [k for k in kinds(found) if k != "continuation"] == [
-        "greeting", "reply", "backchannel", "reply", "reply", "overlap"]
+    assert turns_begun(found) == ["greeting", "reply", "backchannel", "reply", "reply", "overlap"]
     np.testing.assert_allclose(np.array(found.l1.values_ns) / MS, [500, 700, 900], atol=80)
     np.testing.assert_allclose(found.l1.overlaps_ns[0] / MS, -1000, atol=80)
     assert (found.interruption.count, found.interruption.n) == (1, 4)
@@ -386,8 +400,10 @@ def test_hold_music_keys_and_ringback_make_no_turns(tmp_path):
     found = measured(tmp_path, call.stereo())
     assert codes(found) == ["music_or_tone", "music_or_tone"]
     assert len(found.speech.caller) == 2
-    assert len(found.speech.agent) == 3
-    assert kinds(found) == ["reply", "continuation", "reply"]
+    # Three lines of the agent, of which one has a pause of 341 ms at its comma.
+    assert len(found.speech.agent) == 4
+    assert kinds(found) == ["reply", "continuation", "continuation", "reply"]
+    assert_nothing_invented(found, call)
 
 
 def test_voicemail_is_in_no_total(tmp_path):

@@ -269,6 +269,9 @@ def test_a_hidden_table_of_turns_is_a_file_of_pairs(study, pairs, calls, tmp_pat
         references = {("call 1", 0): SHORTER, ("call 1", 1): LONGER}
         numbered: Counter = Counter()
         for row in rows:
+            if row["kind"] != "reply":
+                row["reference"] = ""
+                continue
             row["reference"] = references.get((row["file"], numbered[row["file"]]), "")
             numbered[row["file"]] += 1
         filled = write(tmp_path / "filled.csv", [list(row.values()) for row in rows],
