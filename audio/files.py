@@ -29,6 +29,7 @@ import soundfile
 from audio.buffers import SAMPLE_LIMIT, Float32, Int16, float_to_pcm16
 from audio.errors import AudioFileError, InputError
 from audio.inspection import TRUNCATED, inspect
+from audio.interrupts import held_back
 from audio.recording import (
     BLOCK_VALUES,
     AudioInfo,
@@ -349,7 +350,7 @@ def flac_pcm16(samples: Float32 | Int16, rate_hz: int, *, where: str | Path = "F
     if len(samples) == 0:
         return _empty_flac(channels, rate_hz)
     encoded = io.BytesIO()
-    with soundfile.SoundFile(
+    with held_back(), soundfile.SoundFile(
         encoded, "w", samplerate=rate_hz, channels=channels, format="FLAC", subtype="PCM_16",
         compression_level=level,
     ) as sound:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import soundfile
 
 from audio.buffers import Float32
 from audio.errors import AudioFileError
+from audio.interrupts import held_back
 from audio.timebase import n_to_s
 
 BLOCK_VALUES = 1 << 18
@@ -115,8 +116,23 @@ class Decoder(soundfile.SoundFile):  # type: ignore[misc]
     so that the samples depend on the block length and, in a damaged file, on luck.
     """
 
+    def __init__(self, file: _Window) -> None:
+        with held_back():
+            super().__init__(file)
+
     def seekable(self) -> bool:
         return False
+
+    # libsndfile asks for bytes from within: an interrupt there would be lost, and the file would
+    # seem to end.
+
+    def seek(self, frames: int, whence: int = io.SEEK_SET) -> int:
+        with held_back():
+            return int(super().seek(frames, whence))
+
+    def read(self, *args: Any, **named: Any) -> Any:
+        with held_back():
+            return super().read(*args, **named)
 
 
 @dataclass(frozen=True, slots=True)

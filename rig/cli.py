@@ -9,6 +9,7 @@ import difflib
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -190,7 +191,11 @@ def _fail(message: str, code: int, debug: bool = False) -> int:
 
 def script() -> None:
     """Entry point of the installed `rig`."""
-    sys.exit(main())
+    code = main()
+    if callable(signal.getsignal(signal.SIGINT)):
+        # All is told and kept: a further Ctrl-C ends what is left of this process, untold.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -245,3 +245,20 @@ def test_a_number_option_refuses_nan(name: str) -> None:
             for value in ("nan", "inf", "-inf"):
                 with pytest.raises(click.BadParameter):
                     param.type.convert(value, param, None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize("code", [130, 0])
+def test_ctrl_c_when_all_is_told_keeps_the_exit_code_and_leaves_no_traceback(code: int) -> None:
+    """While the interpreter ends, and waits for what it has started."""
+    script = f"""
+import atexit, os, signal, time
+from rig import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.main = lambda: {code}
+atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60)))
+cli.script()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          timeout=50, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
