@@ -266,9 +266,9 @@ def test_an_address_brings_filters_back_and_nonsense_none(listed: Any,
     assert listed.locator("[role=columnheader].reason").get_attribute("aria-sort") == "descending"
 
     listed.evaluate("location.hash = '#cases?action=NOTHING&level=L1&sort=constructor&run=%FF'")
-    frame(listed)
     n = sum(case.level == "L1" for case in cases)
-    assert _status(listed) == f"{n} of 164 cases"
+    until(listed, "text => document.getElementById('cases-status').textContent === text",
+          arg=f"{n} of 164 cases")
     # a jump to a section is no choice of filters
     listed.evaluate("location.hash = '#redecide'")
     frame(listed)

@@ -10,17 +10,21 @@ import pytest
 from call_maker import dialogue
 
 
-@pytest.fixture
-def study(call_rig: Callable[..., Any], tmp_path: Path) -> Path:
-    calls = tmp_path / "calls"
-    calls.mkdir()
-    for k in range(2):
-        dialogue(2, gap_s=0.6 + k)[0].write(calls / f"<b>{k}<i>.wav")
-    done = call_rig("field", calls, "--caller-channel", "left", "--no-cache", "--no-sensitivity",
-                    "--jobs", "1", "--html", tmp_path / "study.html", "--pictures",
-                    tmp_path / "pictures")
-    assert done.code == 0, done.err
-    return tmp_path
+@pytest.fixture(scope="module")
+def study(built_once: Callable[..., Path]) -> Path:
+    """The page of two calls, and a picture of each. Read only."""
+    from rig import cli
+
+    def made(folder: Path) -> None:
+        calls = folder / "calls"
+        calls.mkdir(parents=True)
+        for k in range(2):
+            dialogue(2, gap_s=0.6 + k)[0].write(calls / f"<b>{k}<i>.wav")
+        assert cli.main(["field", str(calls), "--caller-channel", "left", "--no-cache",
+                         "--no-sensitivity", "--jobs", "1", "--html", str(folder / "study.html"),
+                         "--pictures", str(folder / "pictures")]) == 0
+
+    return built_once("field study", made)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])

@@ -275,8 +275,7 @@ def test_an_address_brings_the_settings_back_and_nonsense_none(shown: Any) -> No
         shown.made, replace(DEFAULTS, take_turn_max_wait_s=0.2))[0]
     assert shown.locator(".setting.moved").count() == 1
     shown.evaluate("location.hash = '#cases?set=take_turn_max_wait_s:2.0'")
-    frame(shown)
-    assert shown.locator("[data-setting='0'] input[type=number]").input_value() == "2"
+    until(shown, "document.querySelector(`[data-setting='0'] input[type=number]`).value === '2'")
 
 
 def test_flags_follow_and_where_a_verdict_turns_is_told(page: Any, tmp_path: Path) -> None:
