@@ -5,6 +5,7 @@ sounddevice comes from the registry; on Linux it needs the system's PortAudio li
 
 from __future__ import annotations
 
+import atexit
 import ctypes.util
 import functools
 import importlib
@@ -52,12 +53,16 @@ def missing() -> str | None:
 def portaudio() -> Any:
     """The package sounddevice. Raises `InputError` where it or its library cannot be loaded."""
     try:
-        return importlib.import_module("sounddevice")
+        sd = importlib.import_module("sounddevice")
     except ImportError:
         raise InputError("adapter sound_card: the package sounddevice is not installed; pip "
                          "install sounddevice") from None
     except OSError:
         raise InputError(f"adapter sound_card: {HOW_TO_GET}") from None
+    # Streams are closed where they were opened. At the end of the process the package would close
+    # again what a driver never gives back, and wait for it.
+    atexit.unregister(getattr(sd, "_exit_handler", None))
+    return sd
 
 
 def listed() -> tuple[Device, ...]:

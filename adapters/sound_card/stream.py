@@ -7,8 +7,9 @@ to two seconds before that, and may end the stream at once.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -142,7 +143,24 @@ async def opened(asked: Asked, columns: tuple[int, ...], output_column: int, clo
             yield bridge, stream
             return
         finally:
-            await asyncio.to_thread(stream.close)
+            await _closed(stream)
+
+
+async def _closed(stream: CardStream) -> None:
+    """Close it, in a thread that nothing waits for at the end of the process: the driver of a
+    device that has vanished may keep it for ever (PulseAudio's, when its daemon is killed)."""
+    loop = asyncio.get_running_loop()
+    closed = asyncio.Event()
+
+    def close() -> None:
+        try:
+            stream.close()
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(closed.set)
+
+    threading.Thread(target=close, daemon=True).start()
+    await closed.wait()
 
 
 async def _steady(bridge: Bridge, stream: CardStream, clock: Clock, deadline_ns: int,

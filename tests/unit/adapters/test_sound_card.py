@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from adapters.base import SessionConfig
 from adapters.sound_card import devices as devices_module
+from adapters.sound_card import stream
 from adapters.sound_card.adapter import SOUND_CARD, SoundCardAdapter
 from adapters.sound_card.bridge import (
     INPUT_OVERFLOW,
@@ -326,3 +328,41 @@ def test_a_cards_round_trip_is_measured_to_the_sample() -> None:
 def test_a_chirp_that_does_not_come_back_is_told() -> None:
     with pytest.raises(InfrastructureError, match="chirp 1 of opening 1 was not heard"):
         measured(Plan(round_trip_n=500_000))
+
+
+class KeptCard:
+    """The driver of a device that has vanished: it never comes back from closing it."""
+
+    active = True
+    never = threading.Event()
+
+    def facts(self) -> dict[str, object]:
+        return {}
+
+    def close(self) -> None:
+        self.never.wait()
+
+
+def test_a_device_that_is_never_given_back_does_not_keep_the_rig_from_ending(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "is_steady", lambda *_: True)
+    asked = stream.Asked(DEVICE, DEVICE, RATE_HZ, 2, 2, 0.1, 80)
+
+    async def main() -> str:
+        try:
+            async with asyncio.timeout(0.2), stream.opened(
+                    asked, (0,), 0, SessionClock(), 5.0, lambda *_: KeptCard()):
+                pass
+        except TimeoutError:
+            return "given up"
+        return "closed"
+
+    said: list[str] = []
+    # In a thread: the end of its loop is what must not wait.
+    ending = threading.Thread(target=lambda: said.append(asyncio.run(main())), daemon=True)
+    ending.start()
+    ending.join(20)
+    ended = not ending.is_alive()
+    KeptCard.never.set()
+    assert ended
+    assert said == ["given up"]
