@@ -89,7 +89,7 @@ def test_a_silence_is_bridged_by_its_length_as_heard(tmp_path, side):
     pytest.param(-40.0, 7, marks=pytest.mark.slow), pytest.param(-35.0, 8, marks=pytest.mark.slow)])
 def test_silences_in_noise(tmp_path, noise_db, wrong_most):
     """Of 24 silences of 0.2 to 0.4 s on both sides; between the detector's edges 8, 8, 9, 10 are
-    told wrong. 30 dB under the speech (-40) noise covers last consonants, so silences of 0.25 s are
+    told wrong. 25 dB under the speech (-40) noise covers last consonants, so silences of 0.25 s are
     heard as long as 0.3."""
     wrong = 0
     for side in ("caller", "agent"):
