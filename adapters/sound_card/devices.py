@@ -11,7 +11,7 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,7 +61,9 @@ def portaudio() -> Any:
         raise InputError(f"adapter sound_card: {HOW_TO_GET}") from None
     # Streams are closed where they were opened. At the end of the process the package would close
     # again what a driver never gives back, and wait for it.
-    atexit.unregister(getattr(sd, "_exit_handler", None))
+    handler: Callable[[], None] | None = getattr(sd, "_exit_handler", None)
+    if handler is not None:
+        atexit.unregister(handler)
     return sd
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import stalls
 from fault_suite import FaultSuite, Seen
 from faults import Fault
 from recorded_tracks import differing_samples
@@ -41,7 +42,11 @@ def value_tolerance_s(mine: Result, calm: Result, later_s: float) -> float:
 
 
 def check(suite: FaultSuite, name: str) -> None:
-    """Raise `AssertionError` unless the fault ended as its group must."""
+    """Raise `AssertionError` unless the fault ended as its group must. Nothing is said of a machine
+    that did not keep time for the undisturbed session either, tried as often."""
+    if suite.subject.fault(name).group != "infrastructure":
+        calm = suite.seen["calm"]
+        stalls.skip_where_void(calm.outcome.status, calm.outcome.reason)
     fault, seen = suite.subject.fault(name), suite.seen[name]
     assert seen.result.lasted_s < LONGEST_S
     {"transparent": check_transparent, "infrastructure": check_infrastructure,
@@ -120,6 +125,7 @@ def check_behaviour(suite: FaultSuite, fault: Fault, seen: Seen) -> None:
 def check_calm(suite: FaultSuite) -> None:
     """The undisturbed session passes by every action, unflagged: otherwise equal says nothing."""
     calm = suite.seen["calm"]
+    stalls.skip_where_void(calm.outcome.status, calm.outcome.reason)
     check_scored(suite, calm)
     assert {action: str(v.outcome) for action, v in calm.verdicts.items()} == {
         "TAKE_TURN": "pass", "LISTEN": "pass",

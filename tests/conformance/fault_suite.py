@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 from faults import REPLIES_S, Plays, Server, Subject
-from session_harness import KEY, PROMPT, TRIES, Result, deaf_peer
+from session_harness import KEY, PROMPT, Result, deaf_peer
+from stalls import TRIES
 
 from adapters import registry
 from adapters.simulated import voice

@@ -21,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent / "tools")]
 
+import pytest  # noqa: E402
 from faults import FAULTS, NotApplicable, Plays, Subject, subjects  # noqa: E402
 from recorded_tracks import FLUSH_MS, TRACK_MS, Shown  # noqa: E402
 
@@ -210,7 +211,7 @@ def measured(subject: Subject, folder: Path) -> tuple[Done, list[str]]:
     for name in ("calm", *subject.played):
         try:
             check_calm(suite) if name == "calm" else check(suite, name)
-        except AssertionError as error:
+        except (AssertionError, pytest.skip.Exception) as error:
             asserted = traceback.extract_tb(error.__traceback__)[-1].line
             line = re.sub(r"\s+", " ", f"{asserted} {error}")
             cells[name] = f"NOT AS EXPECTED: {cells.get(name, '')}"

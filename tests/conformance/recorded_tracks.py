@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+import stalls
 from fault_suite import FaultSuite, Seen, play_plays
 from faults import PeerLog, Plays, Subject
 from session_harness import spoken
@@ -147,6 +148,7 @@ def show(subject: Subject, folder: Path) -> Shown:
         plays["barge_in"] = subject.barge_in
     suite = play_plays(subject, plays, folder, at_once=1)
     calm = suite.seen["calm"]
+    stalls.skip_where_void(calm.outcome.status, calm.outcome.reason)
     assert calm.outcome.status == "done", calm.outcome
     assert calm.record is not None
     assert calm.result.played is not None
@@ -175,6 +177,7 @@ def show(subject: Subject, folder: Path) -> Shown:
 
 def _flush(suite: FaultSuite) -> tuple[float, float]:
     seen = suite.seen["barge_in"]
+    stalls.skip_where_void(seen.outcome.status, seen.outcome.reason)
     assert seen.outcome.status == "done", seen.outcome
     assert seen.record is not None
     assert seen.result.played is not None

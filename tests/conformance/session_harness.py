@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+import stalls
 from faults import AT_ONCE
 from realtime_server import Conversation, RealtimeServer
 
@@ -45,7 +46,6 @@ from rig.record import (
 )
 from rig.recorder import heard_track, hold_placements
 from rig.schedule import Bounds, Plan
-from rig.timing import certify
 
 KEY = "sk-conformance-0123456789-abcdefghijklm"
 RATE_HZ = 24_000
@@ -53,8 +53,6 @@ BOUNDS = Bounds(turn1_reply_s=2.0, settle_s=0.1, tail_s=0.1, turn2_reply_s=1.5, 
                 onset_s=1.0, after_window_s=0.1)
 TOLERANCE_NS = 150_000_000
 """Between two runs of the same session, on a machine that keeps its deadlines."""
-TRIES = 3
-"""A session whose timing certificate is void says nothing, and is played again (contract)."""
 SAMPLE_NS = 41_667
 
 
@@ -146,7 +144,7 @@ class Result:
     @property
     def void(self) -> bool:
         """Whether the machine was too busy for this session to mean anything."""
-        return self.played is not None and certify(self.played.late_ns, None).void
+        return stalls.void(self.played)
 
     def tolerance_ns(self, other: Result | None = None) -> int:
         """What may lie between two sessions; more where the last try was void as well."""
@@ -210,7 +208,7 @@ async def _everything(subject: Subject, served: RealtimeServer, bounds: dict[str
 
     async def run(name: str, base_url: str, server: RealtimeServer | None) -> None:
         async with gate:
-            for _ in range(TRIES):
+            for _ in range(stalls.TRIES):
                 results[name] = await one(subject, name, base_url, server,
                                           bounds.get(name, subject.bounds))
                 if not results[name].void:

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.slow
 
 STRINGS = 20
 SEED = 20_260_802
+SERVERS = 2
+"""Side by side: each computes on one core."""
 CARRIERS = ("{}", "My number is {}", "It's {}", "The code on the door is {}", "Okay, so it's {}")
 
 
@@ -41,10 +43,20 @@ def dictations() -> list[tuple[list[int], str, int]]:
     return out
 
 
-async def replies(url: str) -> list[str]:
-    """The transcript of the reply to each string; a session each, as the rig does."""
+async def replies(urls: list[str]) -> list[str]:
+    """The transcript of the reply to each string, dealt out to the servers; a session each, as the
+    rig does."""
+    asked = [asyncio.create_task(_replies(url, dictations()[k::len(urls)]))
+             for k, url in enumerate(urls)]
+    out = [""] * STRINGS
+    for k, said in enumerate(await asyncio.gather(*asked)):
+        out[k::len(urls)] = said
+    return out
+
+
+async def _replies(url: str, texts: list[tuple[list[int], str, int]]) -> list[str]:
     out = []
-    for _, text, seed in dictations():
+    for _, text, seed in texts:
         async with connect(url) as socket, asyncio.timeout(120):
             for frame in kit.frames(kit.utterance(text, seed=seed)):
                 await socket.send(json.dumps(kit.append(frame)))
@@ -71,16 +83,17 @@ def coverage(said: list[str], shift: int = 0) -> tuple[float, float]:
 def test_unseen_digits_are_read_back_and_shuffled_audio_is_not(
     record_property, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    child = subprocess.Popen([sys.executable, "-P", "-m", "adapters.cascade", "--pace", "0"],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdin is not None
-    assert child.stdout is not None
+    children = [subprocess.Popen([sys.executable, "-P", "-m", "adapters.cascade", "--pace", "0"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                for _ in range(SERVERS)]
     try:
-        said = asyncio.run(replies(json.loads(child.stdout.readline())["base_url"] + "/realtime"))
+        said = asyncio.run(replies([json.loads(child.stdout.readline())["base_url"] + "/realtime"
+                                    for child in children]))
     finally:
-        child.stdin.close()
-        child.wait(60)
-        child.stdout.close()
+        for child in children:
+            child.stdin.close()
+            child.wait(60)
+            child.stdout.close()
     found, ordered = coverage(said)
     shuffled, shuffled_ordered = coverage(said, shift=1)
     record_property("readback", [found, ordered, shuffled, shuffled_ordered])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import stalls
 from agent_server import AgentScenario, AgentServer, TwilioAgent
 from faults_twilio import BOUNDS, make
 from session_harness import KEY
@@ -22,10 +23,8 @@ from rig.orchestrator import Played, play
 from rig.record import FaultEvent, InterruptedEvent, StateEvent
 from rig.schedule import Plan
 from rig.selftest import user_turn
-from rig.timing import certify
 
 MS = 1_000_000
-TRIES = 3
 SCENARIOS: dict[str, tuple[AgentScenario, float | None]] = {
     # and how long after the onset of the reply the user interrupts it
     "calm": (make(replies_s=(1.2, 0.8), pace_s=0.0), None),
@@ -57,9 +56,9 @@ async def call(name: str, server: AgentServer) -> Call:
     plan = Plan(turn1=user_turn(0.9, 3), turn2=user_turn(0.9, 4), window_end_s=1.0,
                 barge_in_after_s=barge_in_after_s)
     config = SessionConfig("R1-A-1-L2", 1, "Be brief.", 1, adapter.settings)
-    for _ in range(TRIES):
+    for _ in range(stalls.TRIES):
         played = await play(plan, adapter, config, vad=VadSettings(), bounds=BOUNDS)
-        if not certify(played.late_ns, None).void:
+        if not stalls.void(played):
             break
     agent = server.conversations[name][-1]
     assert isinstance(agent, TwilioAgent)

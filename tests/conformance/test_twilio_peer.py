@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 import pytest
 import soundfile
+import stalls
 from agent_server import from_mu_law
 from example_agent import likeness, running_example
 from live_server import reply_pcm
@@ -42,13 +43,11 @@ from rig.playout import Arrival, Interruption, place
 from rig.record import AudioEvent, FaultEvent, InterruptedEvent
 from rig.schedule import Bounds, Plan
 from rig.selftest import user_turn
-from rig.timing import certify
 
 pytestmark = pytest.mark.peer
 RATE_HZ = 8_000
 REPLY_S, LONG_S = 1.2, 5.0
 BOUNDS = Bounds(turn1_reply_s=6.0, turn2_reply_s=5.0, settle_s=0.3, trailing_s=0.3)
-TRIES = 3
 
 
 @dataclass
@@ -93,11 +92,11 @@ def meet(peer: Peer, first_s: float = REPLY_S, barge_in_after_s: float | None = 
                 barge_in_after_s=barge_in_after_s)
     config = SessionConfig(case_id="R1-A-1-L2", trial=1, system_prompt="Be brief.", seed=1,
                            settings=adapter.settings)
-    for _ in range(TRIES):
+    for _ in range(stalls.TRIES):
         with asyncio.Runner(loop_factory=loop_factory("real")) as loop:
             played = loop.run(play(plan, adapter, config, vad=VadSettings(), bounds=BOUNDS))
         met = Met(played, json.loads(peer.out.readline()))
-        if not certify(played.late_ns, None).void:
+        if not stalls.void(played):
             break
     return met
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import stalls
 from session_harness import KEY, PROMPT
 from webrtc_scenarios import Scenario, agents, asked, one_in_20, some_overtaken, uneven
 
@@ -37,7 +38,6 @@ from rig.record import (
 )
 from rig.recorder import heard_track
 from rig.schedule import Bounds, Plan
-from rig.timing import certify
 
 pytestmark = pytest.mark.peer
 
@@ -46,7 +46,6 @@ JITTER_MS, CODEC_MS = 40.0, 6.5
 """What the page declares: ours, and the encoder's look-ahead (312 samples at 48 kHz)."""
 TRACK_MS, FLUSH_MS = 5.0, 20.0
 """Bounds of the project: p95 against the peer's clock, and the flush point."""
-TRIES = 3
 AT_ONCE = 3
 ALONE = ("calm", "again", "rtvi", "pauses", "interruption")
 """What is compared in time is played alone: an agent of aiortc takes a core for some sessions."""
@@ -120,7 +119,7 @@ class Result:
     @property
     def void(self) -> bool:
         """Whether the machine was too busy for this session to mean anything."""
-        return self.played is not None and certify(self.played.late_ns, None).void
+        return stalls.void(self.played)
 
     @property
     def replies(self) -> list[tuple[int, np.ndarray]]:
@@ -169,7 +168,7 @@ async def everything(url: str) -> dict[str, Result]:
 
     async def run(name: str) -> None:
         async with gate:
-            for _ in range(TRIES):
+            for _ in range(stalls.TRIES):
                 results[name] = await one(name, f"{url}/{name}/api/offer", live)
                 if not results[name].void:
                     break

@@ -125,7 +125,7 @@ def placed(witness: np.ndarray, user: np.ndarray, at_n: int, begin_n: int, end_n
 
 
 def test_recorded_tracks_are_those_of_the_witness(
-        wired: Cables, tiny_suite: Path, reply: tuple[Path, np.ndarray], tmp_path: Path) -> None:
+        wired: Cables, quick_suite: Path, reply: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     """From user to agent, recording against witness, in every session that the rig lets pass: the
     median of the replies within 5 ms."""
     path, said = reply
@@ -136,7 +136,7 @@ def test_recorded_tracks_are_those_of_the_witness(
     run = tmp_path / "run"
     with (wired.witness("session") as recorded,
           wired.program(sys.executable, agent, path, "agent_mic", "agent_line")):
-        done = wired.run("run", tiny_suite, "--adapter", "sound_card", *DEVICES, "--set",
+        done = wired.run("run", quick_suite, "--adapter", "sound_card", *DEVICES, "--set",
                          "reference_channel=2", "--retries", TRIES, "--out", run, limit_s=300)
     print(done.stdout, done.stderr)
     assert "Traceback" not in done.stderr

@@ -7,14 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import stalls
 
 from adapters import registry
 from rig.commands import demo
 
+FEW = ("oracle", "silent", "inverse")
+
 
 @pytest.mark.slow
-def test_the_demo_ends_with_a_live_agent_beside_the_floors(call_rig, tmp_path: Path) -> None:
-    """Whether the live sessions keep time is up to the machine; what is said of them is not."""
+def test_the_demo_ends_with_a_live_agent_beside_the_floors(
+    call_rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the live sessions keep time is up to the machine; what is said of them is not. Of the
+    nine agents in virtual time (each has its tests) three play: a floor, the ceiling, its inverse.
+    """
+    assert {*FEW} < {*demo.AGENTS}
+    monkeypatch.setattr(demo, "AGENTS", FEW)
     called = call_rig("demo", "--out", tmp_path, "--json")
     assert called.code == 0, called.error
     document = json.loads(called.out)
@@ -22,9 +31,10 @@ def test_the_demo_ends_with_a_live_agent_beside_the_floors(call_rig, tmp_path: P
     assert document["ias"]["inverse"]["core"]["L2"]["rate"] == 0.0
     assert (tmp_path / "report.html").stat().st_size > 100_000
     live = document["live"]
-    if live["agent"] is None:
-        assert "late" in live["problem"]
-        pytest.skip("this machine is too busy to keep time")
+    done = stalls.done_or_busy(tmp_path / "runs/cascade")
+    assert (live["problem"] is None) is (len(done) == len(demo.LIVE_CELLS))
+    assert live["problem"] is None or "late" in live["problem"]
+    assert live["agent"] == demo.LIVE_AGENT
     core = document["ias"][demo.LIVE_AGENT]["core"][demo.LIVE_LEVEL]
     assert core["n"] + core["unscored"] == len(demo.LIVE_CELLS)
     record = json.loads(next((tmp_path / "runs/cascade/rec").glob("*.rec.json")).read_text())
