@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stalls
 
 from adapters.known_peer.launch import started
 from adapters.simulated import voice
@@ -319,6 +320,9 @@ def test_options_are_bounded(call_rig, arguments) -> None:
 
 # The whole path.
 
+STALL_MS = 80.0
+"""Of a tolerance of a tenth of a second."""
+
 
 @pytest.mark.slow
 def test_a_delay_shows_up_as_itself_through_the_real_path(tmp_path: Path) -> None:
@@ -328,8 +332,18 @@ def test_a_delay_shows_up_as_itself_through_the_real_path(tmp_path: Path) -> Non
     load; the tolerance is a tenth of a second for the frames that a machine is late with.
     """
     chosen = [s for s in scenarios(200.0) if s.settings.get("latency_s") == "0.7"]
-    with started() as url:
-        result = run(url, chosen, 1, tmp_path, keep_void=True)
+    def play(k: int) -> list[Meeting]:
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        with started() as url:
+            return run(url, chosen, 1, folder, keep_void=True)
+
+    def stalled(result: list[Meeting]) -> list[str]:
+        """What is beyond the tolerance: by the certificate, whose own budget is far smaller."""
+        return [f"a frame was {one.timing.late_max_ms:.0f} ms late" for one in result
+                if one.timing is not None and one.timing.late_max_ms > STALL_MS]
+
+    result = stalls.undisturbed(play, stalled)
     assert [t.problem for t in result] == [None] * 3
     summary = summarise(result, max_median_ms=100, max_p95_ms=100)
     assert [s.where for s in summary.shifts] == ["peer", "rig"]
