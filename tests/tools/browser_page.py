@@ -19,7 +19,9 @@ def until(page: Any, expression: str, arg: object = None, timeout_s: float = PAT
         if page.evaluate(expression, arg):
             return
         page.wait_for_timeout(50)
-    raise AssertionError(f"not within {timeout_s:g} s: {expression}")
+    kept = page.evaluate("""() => { try { return JSON.stringify(localStorage).slice(0, 2000); }
+        catch (error) { return String(error); } }""")
+    raise AssertionError(f"not within {timeout_s:g} s: {expression}; kept by the browser: {kept}")
 
 
 def frame(page: Any) -> None:
