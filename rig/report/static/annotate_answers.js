@@ -14,11 +14,15 @@
    kept is looked at again: when the browser tells of it, when somebody comes back, and every second. Of
    two answers to one question the later one holds, whatever the clock says. When another window has
    answered something, or the browser begins or ceases to keep answers, `elsewhere()` is called.
+
+   A busy Chromium (seen in 156) now and then gives a page a localStorage that no other page shares, and
+   nothing says so. So windows tell each other as well, and a window that is loaded again has its own.
 */
 "use strict";
 (() => {
   const MAX_COMMENT = 1000;
   const LOOK_MS = 1000;
+  const ALL = "all";  // asked of other windows
 
   window.rigAnswers = (page, elsewhere) => {
     const items = new Map(page.items.map((item) => [item.id, item]));
@@ -110,6 +114,12 @@
       return taken;
     };
 
+    /* --- what other windows are told --------------------------------------------------------- */
+
+    const windows = typeof BroadcastChannel === "function" ? new BroadcastChannel(place) : null;
+
+    const tell = (entries) => { if (windows && entries.length) windows.postMessage(entries); };
+
     /* --- what the browser keeps -------------------------------------------------------------- */
 
     const nameOf = (id, name) => place + "/" + id + "/" + name;
@@ -126,10 +136,20 @@
     };
 
     const keep = (where, text) => {
+      try { sessionStorage.setItem(where, text); } catch { /* it is the second place */ }
       try {
         localStorage.setItem(where, text);
         unkept.delete(where);
       } catch { unkept.add(where); }
+    };
+
+    /* Whether it was later than what is here. */
+    const take = (id, name, text) => {
+      const other = typeof text === "string" ? answerOf(name, text) : null;
+      const own = answers.get(id).get(name);
+      if (!other || (own && !later(other, own))) return false;
+      answers.get(id).set(name, other);
+      return true;
     };
 
     const answerOf = (name, text) => {
@@ -146,6 +166,7 @@
       const text = JSON.stringify({ value, order, answered });
       answers.get(id).set(name, { value, order, answered, text });
       keep(where, text);
+      tell([[id, name, text]]);
     };
 
     /* A page made before answers had names of their own kept them all in one text. */
@@ -176,14 +197,10 @@
         for (const name of items.get(id).fields) {
           const where = nameOf(id, name);
           const text = kept(where);
-          const own = mine.get(name);
           unkept.delete(where);
-          if (text === (own ? own.text : null)) continue;
-          const other = text === null ? null : answerOf(name, text);
-          if (other && (!own || later(other, own))) {
-            mine.set(name, other);
-            news = true;
-          } else if (own) keep(where, own.text);  // or not, as `keep` says
+          if (take(id, name, text)) news = true;
+          const own = mine.get(name);
+          if (own && own.text !== text) keep(where, own.text);  // or not, as `keep` says
         }
       }
       return news;
@@ -229,12 +246,30 @@
       return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
     };
 
+    for (const [id, mine] of answers) {
+      for (const name of items.get(id).fields) {
+        try { take(id, name, sessionStorage.getItem(nameOf(id, name))); } catch { break; }
+      }
+    }
     look();
     const allKept = () => state.readable && unkept.size === 0;
     const again = () => {
       const before = allKept();
       if (look() || allKept() !== before) elsewhere();
     };
+    if (windows) {
+      windows.onmessage = ({ data }) => {
+        if (data === ALL) {
+          tell([...answers].flatMap(([id, mine]) =>
+            [...mine].map(([name, own]) => [id, name, own.text])));
+        } else if (Array.isArray(data)) {
+          const news = data.filter((entry) => Array.isArray(entry) && items.has(entry[0])
+            && items.get(entry[0]).fields.includes(entry[1]) && take(...entry));
+          if (news.length) { look(); elsewhere(); }
+        }
+      };
+      windows.postMessage(ALL);
+    }
     for (const name of ["storage", "focus", "pageshow"]) window.addEventListener(name, again);
     document.addEventListener("visibilitychange", again);
     setInterval(again, LOOK_MS);
