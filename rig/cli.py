@@ -192,6 +192,8 @@ def _fail(message: str, code: int, debug: bool = False) -> int:
 def script() -> None:
     """Entry point of the installed `rig`."""
     code = main()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()  # an error ends `main` before that
     if callable(signal.getsignal(signal.SIGINT)):
         # All is told and kept: a further Ctrl-C ends what is left of this process, untold.
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
