@@ -52,6 +52,8 @@ NEAR_WINDOW_S = 1.0
 NEAR_WINDOW_NS = int(NEAR_WINDOW_S * NS_PER_S)
 DRIFT_BLOCK = NS_PER_S // FRAME_NS
 """Frames of a whole second."""
+NO_CLOCK_PPM = 1e6
+"""A peer's clock that runs twice as fast as ours, or stands still, is none. Ours."""
 ONE_CLOCK_S = 5.0
 """A peer whose median lateness lies further from zero, or before the deadline, reads another clock:
 then only its drift says something. Ours."""
@@ -224,7 +226,8 @@ def model_underruns(placements: Iterable[Placement], rate_hz: int) -> list[int]:
 def peer_timing(states: Iterable[tuple[str, str]], origin_ns: int | None) -> PeerTiming | None:
     """What a peer said of the frames it received: `(name, detail)` of every state event, in order.
 
-    `None` when it said nothing, or not in the form of `PEER_FRAMES`, or without real time.
+    `None` when it said nothing, or not in the form of `PEER_FRAMES`, or without real time, or times
+    of which one second is twice as long as ours or stands still: they are no clock's.
     """
     if origin_ns is None:
         return None
@@ -242,10 +245,13 @@ def peer_timing(states: Iterable[tuple[str, str]], origin_ns: int | None) -> Pee
     late_ms = np.asarray(late_ns, dtype=np.float64) / NS_PER_MS
     ordered = np.sort(late_ms)
     ours = 0 <= rank(ordered, 0.5) <= ONE_CLOCK_S * 1000
+    drift = drift_ppm(late_ms)
+    if drift is not None and abs(drift) >= NO_CLOCK_PPM:
+        return None
     return PeerTiming(
         frames_n=len(late_ns), late_p50_ms=rank(ordered, 0.5) if ours else None,
         late_p99_ms=rank(ordered, 0.99) if ours else None,
-        late_max_ms=float(ordered[-1]) if ours else None, drift_ppm=drift_ppm(late_ms))
+        late_max_ms=float(ordered[-1]) if ours else None, drift_ppm=drift)
 
 
 def _received_ns(detail: str, next_frame: int) -> list[int] | None:

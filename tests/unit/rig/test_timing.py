@@ -191,7 +191,8 @@ def test_a_peer_with_another_clock_says_drift_alone():
     [], [("peer_truth", "{}")], [("peer_frames", "no JSON")], [("peer_frames", "[" * 100_000)],
     [("peer_frames", "[]")], [report(1, [1])], [report(True, [1])], [report(0, "x")],
     [report(0, [1.5])], [report(0, [True])], [report(0, [2**62])], [report(0, [None])],
-    [report(0, [])], [report(0, [1]), report(5, [2])]])
+    [report(0, [])], [report(0, [1]), report(5, [2])],
+    [report(0, [0] * 100)], [report(0, [0] * 50 + [2**61] * 50)]])
 def test_what_a_peer_says_wrongly_counts_for_nothing(states):
     assert peer_timing(states, ORIGIN_NS) is None
 
