@@ -6,9 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
+_PADDING_MAX = 4096
+"""A block of a disk: ours. More may be samples that are silent."""
 CHUNKS_MAX = 10_000
 """Our bound on the chunks that are walked: a hostile file may hold millions of empty ones."""
-_TAGS = (b"LIST", b"id3 ", b"ID3", b"TAG", b"bext", b"iXML", b"axml", b"_PMX", b"cue ", b"smpl")
+_TAGS = (b"LIST", b"id3 ", b"ID3", b"TAG", b"bext", b"iXML", b"axml", b"_PMX", b"cue ", b"smpl",
+         b"APET", b"LYRI")
 """What is known to stand behind samples, also where it is cut or is no chunk (ID3)."""
 
 
@@ -56,19 +59,27 @@ class ChunkForm:
 
     def bytes_behind(self, handle: BinaryIO, end: int, size: int) -> int:
         """Bytes behind the samples, which end at `end`, that are no chunks: nobody reads them."""
-        if size - end < self.align:  # nothing, or padding
-            return 0
-        for at in {end, end + -end % self.align}:
+        handle.seek(end)
+        padded = end + (handle.read(1) == b"\0")  # libsndfile pads CAF to even, too
+        for at in {end, padded, end + -end % self.align}:
             handle.seek(at)
             if handle.read(4).startswith(_TAGS) or self.chain(handle, at, size):
                 return 0
-        return size - end
+        return 0 if is_padding(handle, end, size) else size - end
 
 
 RIFF = ChunkForm(4, 4, "little", 2)
 IFF = ChunkForm(4, 4, "big", 2)
 CAF = ChunkForm(4, 8, "big", 1)
 WAVE64 = ChunkForm(16, 8, "little", 8, counts_head=True)
+
+
+def is_padding(handle: BinaryIO, at: int, size: int) -> bool:
+    """Nothing from `at` on, or zeros as writers put them to fill a block."""
+    if size - at > _PADDING_MAX:
+        return False
+    handle.seek(at)
+    return not any(handle.read(_PADDING_MAX))
 
 
 def _is_name(name: bytes) -> bool:

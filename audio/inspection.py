@@ -175,11 +175,13 @@ def _against(header: WavLayout | DeclaredSize, frame_bytes: int, frames_n: int) 
                 f"({frames_n} frames)"]
     read_bytes = frames_n * frame_bytes
     odd_bytes = (header.data_bytes if declared is None else declared) - read_bytes
+    beside_n = header.frames_n if isinstance(header, DeclaredSize) else None
+    if odd_bytes == 1 and read_bytes % 2 == 1 and beside_n == frames_n:
+        odd_bytes = 0  # libsndfile counts the padding of AIFF to an even length
     if frame_bytes and not 0 <= odd_bytes < frame_bytes:
         there = (f"{header.data_bytes} bytes of samples are there" if declared is None else
                  f"the header declares {declared} bytes of samples")
         return [f"{there}, {read_bytes} are read ({frames_n} frames)"]
-    beside_n = header.frames_n if isinstance(header, DeclaredSize) else None
     if frame_bytes and beside_n not in (None, frames_n):
         return [f"the header declares {beside_n} frames, {frames_n} are read"]
     if header.behind_bytes:

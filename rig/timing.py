@@ -10,9 +10,10 @@ Definitions
   for it. It is part of that frame's lateness, and a sample of what an arrival may wait for its
   stamp.
 - Carried lateness: how late the heard track still was near the window because of a frame that was
-  late before. Nothing is dropped under `hold`, so a stretch of it that began while the rig stalled,
-  or within a second of it, is late by as much to its end: a system that sends without a pause
-  (a local model) never catches up.
+  late before. Nothing is dropped under `hold`, so a stretch of it that began while the rig was
+  behind is late by as much to its end, and so is a stream that the stall broke off, when it goes
+  on: the gap is no longer than the stall and 0.1 s, within a second of it. A system that sends
+  without a pause (a local model) never catches up.
 - Drift: the slope of lateness over the deadline, in parts per million. Theil and Sen's estimate
   (the median of the slopes between all pairs) over the least late frames of whole seconds: what a
   busy machine adds is lateness, and no drift; a clock that drifts takes the punctual frames along.
@@ -50,6 +51,9 @@ MAX_P99_LATE_MS = 15.0
 """Bound on the 99th percentile of lateness over the session (contract)."""
 NEAR_WINDOW_S = 1.0
 NEAR_WINDOW_NS = int(NEAR_WINDOW_S * NS_PER_S)
+BROKEN_OFF_MS = 100.0
+"""What a stream that goes on after a stall may need beyond it: a frame of a local model (80 ms) and
+what the machine adds. Ours."""
 DRIFT_BLOCK = NS_PER_S // FRAME_NS
 """Frames of a whole second."""
 NO_CLOCK_PPM = 1e6
@@ -201,14 +205,18 @@ def _carried_ms(late_ms: NDArray[np.float64], heard_ns: Sequence[tuple[int, int]
     """The latest frame that what was heard near the window may be late by; `None` where nothing
     was heard there."""
     due_ms = (np.arange(len(late_ms)) + 1) * (FRAME_NS / NS_PER_MS)
+    until_ms = due_ms + late_ms
     found: list[float] = []
-    for start_ns, end_ns in heard_ns:
+    for k, (start_ns, end_ns) in enumerate(heard_ns):
         if start_ns >= near_ns[1] or end_ns <= near_ns[0]:
             continue
         start_ms = start_ns / NS_PER_MS
-        before = late_ms[(due_ms <= start_ms)
-                         & (due_ms + late_ms >= start_ms - 1000 * NEAR_WINDOW_S)]
-        found.append(float(before.max(initial=0.0)))
+        carries = until_ms >= start_ms - FRAME_NS / NS_PER_MS
+        if k:
+            gap_ms = start_ms - heard_ns[k - 1][1] / NS_PER_MS
+            carries |= ((until_ms >= start_ms - 1000 * NEAR_WINDOW_S)
+                        & (gap_ms <= late_ms + BROKEN_OFF_MS))
+        found.append(float(late_ms[(due_ms <= start_ms) & carries].max(initial=0.0)))
     return max(found, default=None)
 
 

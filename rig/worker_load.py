@@ -17,9 +17,13 @@ from rig.timing import MAX_FRAMES
 SLOW = "slower_than_real_time"
 """Flag of a session in which the model computed longer than its frames last: on average, or on one
 frame in twenty. On a real clock what it said came late for that reason; in virtual time it would
-have. On a real clock also where an answer came more than the length of a frame late, whatever held
-the process up: nothing is dropped, so all that it said from then on was heard late."""
+have. On a real clock also where an answer came more than the length of a frame late (40 ms at
+least), whatever held the process up: nothing is dropped, so all that it said from then on was heard
+late."""
 SLOW_SHARE = 0.05
+LEAST_LATE_MS = 40.0
+"""Below this an answer is not called late, however short the frames: what a machine may add, as for
+the rig's own frames (contract)."""
 MAX_US = 24 * 3600 * 1_000_000
 """Longest time over one frame that a worker may tell: a day. Ours."""
 MAX_FRAME_MS = 5_000
@@ -45,7 +49,7 @@ class WorkerLoad:
     @property
     def slow(self) -> bool:
         return (self.real_time_factor > 1 or self.compute_p95_ms > self.frame_ms
-                or (self.late_ms is not None and self.late_ms > self.frame_ms))
+                or (self.late_ms is not None and self.late_ms > max(self.frame_ms, LEAST_LATE_MS)))
 
 
 class _Told(BaseModel):

@@ -188,14 +188,29 @@ def test_a_caf_with_a_length_that_cannot_be(whole: dict[str, bytes], tmp_path: P
     b"", b"\0", b"LIST" + struct.pack("<I", 4) + b"INFO", b"LIST" + struct.pack("<I", 400) + b"IN",
     b"id3 " + struct.pack("<I", 3) + b"ID3\0", b"id3 " + struct.pack("<I", 3) + b"ID3",
     b"bext" + struct.pack("<I", 2) + b"xx" + b"junk" + struct.pack("<I", 0),
-    b"ID3\x03\0\0\0\0\0\0", b"TAG" + bytes(125), b"Xtra" + struct.pack("<I", 5) + b"12345"])
+    b"ID3\x03\0\0\0\0\0\0", b"TAG" + bytes(125), b"Xtra" + struct.pack("<I", 5) + b"12345",
+    b"\0\0", bytes(512), bytes(4096), b"APETAGEX" + bytes(24), b"LYRICSBEGIN"])
 def test_what_is_known_to_stand_behind_samples_is_normal(whole: dict[str, bytes], tmp_path: Path,
                                                          behind: bytes) -> None:
     assert read(tmp_path, "wav", whole["wav"] + behind) == (N, [])
 
 
+@pytest.mark.parametrize(("kind", "subtype", "channels"), [
+    ("caf", "PCM_24", 1), ("caf", "PCM_S8", 1), ("caf", "ULAW", 1), ("caf", "ALAW", 3),
+    ("caf", "ALAC_16", 1), ("caf", "ALAC_16", 2), ("aiff", "PCM_24", 1), ("aiff", "PCM_S8", 3),
+    ("wav", "PCM_24", 1), ("w64", "PCM_24", 1), ("au", "ULAW", 1)])
+@pytest.mark.parametrize("frames_n", [1_001, 16_001])
+def test_an_odd_length_is_whole(tmp_path: Path, kind: str, subtype: str, channels: int,
+                                frames_n: int) -> None:
+    """libsndfile pads it to an even one, and in AIFF counts the padding."""
+    samples = np.random.default_rng(0).standard_normal((frames_n, channels)) * 0.1
+    soundfile.write(tmp_path / f"a.{kind}", samples, RATE_HZ, subtype=subtype)
+    assert read(tmp_path, kind, (tmp_path / f"a.{kind}").read_bytes()) == (frames_n, [])
+
+
 @pytest.mark.parametrize("behind", [
-    b"\0\0", bytes(512), b"\x01\x02" * 300, b"\xff" * 7, b"LIS", b"abcd" + struct.pack("<I", 99),
+    bytes(4097), bytes(511) + b"\1", b"\x01\x02" * 300, b"\xff" * 7, b"LIS",
+    b"abcd" + struct.pack("<I", 99),
     b"data", b"\x80abc" + bytes(4), bytes(range(200)), b"zzzz" + struct.pack("<I", 1) + b"12345"])
 def test_what_is_no_chunk_behind_the_samples_is_told(whole: dict[str, bytes], tmp_path: Path,
                                                      behind: bytes) -> None:

@@ -50,7 +50,10 @@ WINDOW_NS = 10 * S, 12 * S
 @pytest.mark.parametrize(("heard_ns", "carried_ms"), [
     # frames 99 to 102 were 100 to 40 ms late: the rig stalled from 2.0 to 2.1 s
     ([(S, 2 * S), (2 * S + 100 * MS, 30 * S)], 100.0),  # a stream that never catches up
-    ([(3 * S, 9 * S + 1)], 100.0),  # an answer to frames that came late
+    ([(S, 2 * S), (2 * S + 180 * MS, 30 * S)], 100.0),  # its next frame took as long
+    ([(2 * S + 50 * MS, 30 * S)], 100.0),  # a reply that began meanwhile
+    ([(S, 2 * S), (2 * S + 201 * MS, 30 * S)], 0.0),  # a reply after a pause of its own
+    ([(2 * S + 200 * MS, 9 * S + 1)], 0.0),  # the rig had caught up
     ([(S, 30 * S)], 0.0),  # it had begun before, and went on: nothing of it was late
     ([(3 * S + 101 * MS, 30 * S)], 0.0),  # it began long after
     ([(2 * S + 100 * MS, 9 * S), (9 * S + 1, 30 * S)], 0.0),  # there was a pause since
