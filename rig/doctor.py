@@ -48,12 +48,12 @@ OPTIONAL = {
     "silero-vad": ("parity tests against the official VAD package", "pip install silero-vad"),
     "aiortc": ("adapter webrtc", 'pip install "aiortc==1.16.0"'),
     "openai": ("tests of the wire code against the vendor's own client", "pip install openai"),
-    "faster-whisper": ("words of rig field --recognise MODEL; transcripts for rig rescore, made with "
-                       "it yourself", "pip install faster-whisper"),
+    "faster-whisper": ("words of rig field --recognise MODEL; transcripts for rig rescore, made "
+                       "with it yourself", "pip install faster-whisper"),
     "scipy": ("tests only: an independent reference for filters and statistics",
               "pip install scipy"),
 }
-"""Distribution: what for, and how to get it. None of them is part of the product."""
+"""Distribution: what for, and how to get it. None of them is needed for the rest of the product."""
 
 
 @dataclass(frozen=True, slots=True)
