@@ -56,6 +56,21 @@ def edges(call) -> np.ndarray:
 
 
 @needs_call
+@pytest.mark.parametrize("declared_hz", [4_000, 16_000, 24_000])
+@pytest.mark.parametrize("caller", ["left", "right"])
+def test_the_real_call_at_a_wrong_rate_is_told(field, tmp_path, declared_hz, caller):
+    """At twice its rate the speech of one side is taken for music."""
+    data = bytearray(CALL.read_bytes())
+    at = data.index(b"fmt ") + 12
+    assert struct.unpack_from("<II", data, at) == (8_000, 16_000)
+    struct.pack_into("<II", data, at, declared_hz, 2 * declared_hz)
+    (tmp_path / "call.wav").write_bytes(data)
+    (call,) = field(tmp_path / "call.wav", "--caller-channel", caller)["calls"]
+    assert any(f"is the file's {declared_hz} Hz the rate it was recorded at?" in w["detail"]
+               for w in call["warnings"])
+
+
+@needs_call
 def test_the_reply_gap_of_the_real_call(field):
     """One reply with each caller turn: a median near 0.8 s whatever the minimum silence; every
     agent span paired with the speech before it would give about 3 s."""
