@@ -59,13 +59,15 @@ class ChunkForm:
 
     def bytes_behind(self, handle: BinaryIO, end: int, size: int) -> int:
         """Bytes behind the samples, which end at `end`, that are no chunks: nobody reads them."""
+        if end >= size:  # cut: no disk can seek to where a hostile header says that it ends
+            return 0
         handle.seek(end)
         padded = end + (handle.read(1) == b"\0")  # libsndfile pads CAF to even, too
         for at in {end, padded, end + -end % self.align}:
             handle.seek(at)
             if handle.read(4).startswith(_TAGS) or self.chain(handle, at, size):
                 return 0
-        return 0 if is_padding(handle, end, size) else size - end
+        return unread_bytes(handle, end, size)
 
 
 RIFF = ChunkForm(4, 4, "little", 2)
@@ -74,12 +76,14 @@ CAF = ChunkForm(4, 8, "big", 1)
 WAVE64 = ChunkForm(16, 8, "little", 8, counts_head=True)
 
 
-def is_padding(handle: BinaryIO, at: int, size: int) -> bool:
-    """Nothing from `at` on, or zeros as writers put them to fill a block."""
-    if size - at > _PADDING_MAX:
-        return False
+def unread_bytes(handle: BinaryIO, at: int, size: int) -> int:
+    """Bytes from `at` on, but for zeros as writers put them to fill a block."""
+    if at >= size:
+        return 0
     handle.seek(at)
-    return not any(handle.read(_PADDING_MAX))
+    if size - at <= _PADDING_MAX and not any(handle.read(_PADDING_MAX)):
+        return 0
+    return size - at
 
 
 def _is_name(name: bytes) -> bool:

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
-from audio.chunks import CAF, CHUNKS_MAX, IFF, WAVE64, is_padding
+from audio.chunks import CAF, CHUNKS_MAX, IFF, WAVE64, unread_bytes
 
 _UNKNOWN_32 = 0x7F000000
 """From here on a 32-bit size is what writers into a pipe put for "unknown" (SoX 0x7F000000 and
@@ -60,8 +60,7 @@ def declared_size(handle: BinaryIO, size: int) -> DeclaredSize | None:
         offset, declared = (int.from_bytes(head[at:at + 4], order) for at in (4, 8))
         offset = max(offset, _AU_HEAD_N)
         known = declared if declared < _UNKNOWN_32 else None
-        behind = 0 if known is None or is_padding(handle, offset + known, size) else (
-            size - offset - known)
+        behind = 0 if known is None else unread_bytes(handle, offset + known, size)
         return DeclaredSize(known, max(0, size - offset), offset, behind_bytes=behind)
     if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
         return _aiff(handle, size)

@@ -74,20 +74,20 @@ def read_layout(handle: BinaryIO, size: int) -> WavLayout | None:
     data_64: int | None = None
     at = 12
     for _ in range(CHUNKS_MAX):
-        handle.seek(at)
-        chunk = handle.read(8)
-        if len(chunk) < 8:
+        found = RIFF.head(handle, at, size)
+        if found is None:
             return None
-        name, declared = chunk[:4], int.from_bytes(chunk[4:], "little")
-        body = at + 8
+        name, declared = found
         if name == b"data":
-            return None if fmt is None else _layout(handle, size, body, declared, fmt, data_64)
+            if fmt is None:
+                return None
+            return _layout(handle, size, at + RIFF.head_n, declared, fmt, data_64)
         if name == b"fmt ":
             fmt = handle.read(min(declared, _FMT_MAX))
         elif name == b"ds64" and head[:4] == b"RF64":
             sizes = handle.read(16)
             data_64 = int.from_bytes(sizes[8:16], "little") if len(sizes) == 16 else None
-        at = body + declared + declared % 2
+        at = RIFF.after(at, declared)
     return None
 
 

@@ -105,6 +105,17 @@ def test_a_wave64_that_declares_less_than_is_read(whole: dict[str, bytes], tmp_p
             "(1000 frames)"])
 
 
+@pytest.mark.parametrize("declared", [4_001, 2**40, 2**50, 2**61, 2**62 - 100])
+def test_a_length_that_no_disk_holds_is_a_cut_file(whole: dict[str, bytes], tmp_path: Path,
+                                                   declared: int) -> None:
+    soundfile.write(tmp_path / "a.wav", SAMPLES, RATE_HZ, subtype="PCM_16", format="RF64")
+    rf64 = (tmp_path / "a.wav").read_bytes()
+    told = (N, [f"the header declares {declared} bytes of samples, 4000 are there (1000 frames)"])
+    w64 = changed(whole["w64"], WAVE64_DATA, 16, "<Q", declared + 24)
+    assert read(tmp_path, "w64", w64) == told
+    assert read(tmp_path, "wav", changed(rf64, b"ds64", 16, "<Q", declared)) == told
+
+
 @pytest.mark.parametrize("declared", [1, 2, 4, 100, 400, 2_000, 3_900, 3_990, 3_992, 3_996])
 def test_a_wav_that_declares_too_few_bytes(whole: dict[str, bytes], tmp_path: Path,
                                            declared: int) -> None:
