@@ -1,14 +1,11 @@
-"""Ctrl-C and its like wait until what must not be done by halves is done."""
+"""A cancellation waits until what must not be done by halves is done; of a signal:
+`audio.interrupts`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
-
-from audio.interrupts import held_back
-
-__all__ = ["held_back", "to_its_end"]
 
 T = TypeVar("T")
 

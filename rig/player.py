@@ -19,12 +19,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from audio.interrupts import held_back
 from rig.backoff import full_jitter_s
 from rig.budget import Budget
 from rig.clock import ClockKind, loop_factory, punctual
 from rig.flow import Flow
 from rig.handover import SessionWriter
-from rig.interrupts import held_back, to_its_end
+from rig.interrupts import to_its_end
 from rig.job import Job, Outcome
 from rig.ledger import Attempt, Ledger, Status
 from rig.live import LiveDetection

@@ -18,8 +18,8 @@ from types import FrameType, TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from audio.errors import InfrastructureError
+from audio.interrupts import held_back
 from audio.processes import INDEX_NAME, end_own, end_with_parent, give_way
-from rig.interrupts import held_back
 
 P = ParamSpec("P")
 T = TypeVar("T")

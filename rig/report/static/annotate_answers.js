@@ -179,12 +179,8 @@
       let news = false;
       for (const [id, { answered, values }] of found) {
         for (const [name, value] of Object.entries(values)) {
-          const entry = { value, order: Date.parse(answered) || 0, answered };
-          const other = { ...entry, text: JSON.stringify(entry) };
-          const own = answers.get(id).get(name);
-          if (own && !later(other, own)) continue;
-          answers.get(id).set(name, other);
-          news = true;
+          const order = Date.parse(answered) || 0;
+          if (take(id, name, JSON.stringify({ value, order, answered }))) news = true;
         }
       }
       return news;
@@ -246,7 +242,7 @@
       return [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
     };
 
-    for (const [id, mine] of answers) {
+    for (const id of answers.keys()) {
       for (const name of items.get(id).fields) {
         try { take(id, name, sessionStorage.getItem(nameOf(id, name))); } catch { break; }
       }
